@@ -22,7 +22,7 @@ MEANINGS = {
     "error where the model does not fit",
     "offload_threshold_mb": "nothing: the planner moves the least that makes a plan fit",
     "use_quantization": "weights of diffusion models are held in blocks of 8 or 4 bits",
-    "quantization_bits": "8 holds them as q8_0, 4 as q4_0",
+    "quantization_bits": "8 holds them as q8_0, 4 as q4_k",
     "use_flash_attention": "nothing: attention never stores the full score matrix",
     "use_xformers": "nothing: there is no PyTorch",
     "default_batch_size": "pictures at a time when a call does not say",
@@ -38,13 +38,14 @@ MEANINGS = {
     "memory_fraction": "share of the device's memory that plans may use",
     "memory_threshold": "nothing: plans are held to the budget before they run",
     "cleanup_frequency": "nothing: memory of a plan is given back when the call ends",
-    "precision_mode": "storage of activations: auto, fp32, fp16 or bf16; sums are always f32",
+    "precision_mode": "storage of activations: auto, fp32, fp16 or bf16; sums are always f32, so "
+    "mixed is fp16",
     "tile_size": "pixels of a tile where overlapped tiles are asked for",
     "overlap": "pixels that such tiles overlap",
 }
 
 BACKENDS = ("auto", "cpu", "opencl", "rocm", "vulkan", "gpu")
-PRECISIONS = {"auto": "auto", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "mixed": "auto"}
+PRECISIONS = {"auto": "auto", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "mixed": "f16"}
 
 
 @dataclass
@@ -153,7 +154,7 @@ class Config:
         """The model quantized as the settings ask for."""
         if not self.use_quantization:
             return model
-        return model.quantized("q8_0" if self.quantization_bits == 8 else "q4_0")
+        return model.quantized("q8_0" if self.quantization_bits == 8 else "q4_k")
 
     def decode_options(self) -> dict[str, Any]:
         """Keyword arguments of ``Engine.decode``."""

@@ -245,6 +245,15 @@ class Values(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "did you mean use_quantization"):
             ninodes.Config().update(use_quantisation=True)
 
+    def test_config_means_what_the_command_line_means(self):
+        class Model:
+            def quantized(self, dtype):
+                return dtype
+
+        config = ninodes.Config(use_quantization=True, quantization_bits=4, precision_mode="mixed")
+        self.assertEqual(config.held(Model()), "q4_k")
+        self.assertEqual(config.decode_options()["precision"], "f16")
+
     def test_every_key_of_the_config_is_explained(self):
         from ninodes.config import MEANINGS, PRESETS, preset
 

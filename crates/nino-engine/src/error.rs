@@ -214,8 +214,17 @@ pub enum EngineError {
         all: usize,
         example: String,
     },
+    #[error("{model} and {other} cannot be merged: {why}")]
+    Merge {
+        model: String,
+        other: String,
+        why: String,
+    },
     #[error("{}: contains no supported ControlNet", path.display())]
     NoControlNet { path: PathBuf },
+    #[error("{}: this ControlNet has differences to the weights of a diffusion model, which must \
+             be loaded with it", path.display())]
+    ControlNetDifference { path: PathBuf },
     #[error("the ControlNet {net} is for another model than {model}")]
     ControlNetFamily { net: String, model: String },
     #[error("the ControlNet {net} has {known} control types, numbered from 0; there is no {mode}")]

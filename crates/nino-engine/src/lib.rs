@@ -66,8 +66,8 @@ pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, ControlNetFile, Defaults, DiffusionModel, Follows, Hint, HintImage,
-    HintPaint, LoraSpec, MODEL_SPECS, ModelFiles, SkipLayers, SkipWay, T5Padding, TextEncoders,
-    UNION_MODES, apply_lora, lora_family,
+    HintPaint, LoraSpec, MODEL_SPECS, Mix, ModelFiles, SkipLayers, SkipWay, T5Padding,
+    TextEncoders, UNION_MODES, apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};

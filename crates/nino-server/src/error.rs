@@ -74,6 +74,35 @@ impl Refused {
     }
 }
 
+impl Body {
+    /// What it says, as a sentence. Of a prompt that is wrong, that is what is wrong with its
+    /// nodes: the error alone says only that something is.
+    pub(crate) fn sentence(self) -> String {
+        let json = match self {
+            Body::Text(text) => return text,
+            Body::Json(json) => json,
+        };
+        let text = |of: &Value, key: &str| of[key].as_str().unwrap_or_default().to_owned();
+        let nodes = json["node_errors"].as_object().into_iter().flatten();
+        let problems = nodes.flat_map(|(_, node)| node["errors"].as_array().into_iter().flatten());
+        let problems = problems.map(|problem| {
+            let (message, details) = (text(problem, "message"), text(problem, "details"));
+            format!("{message} ({details})")
+        });
+        let problems = problems.collect::<Vec<_>>().join("; ");
+        let (message, details) = (
+            text(&json["error"], "message"),
+            text(&json["error"], "details"),
+        );
+        let more = [details, problems];
+        let more = more.into_iter().filter(|text| !text.is_empty());
+        std::iter::once(message)
+            .chain(more)
+            .collect::<Vec<_>>()
+            .join(": ")
+    }
+}
+
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         match self.body {

@@ -162,8 +162,13 @@ fn is_listed(app: &App, origin: &HeaderValue) -> bool {
 /// An error where a browser says that another site's page sent the request.
 fn from_own_site(headers: &HeaderMap, host: &str) -> Result<(), Refused> {
     let refused = || Refused::forbidden("a page of another site may not ask this server");
-    let fetched = headers.get(HeaderName::from_static("sec-fetch-site"));
-    if fetched.is_some_and(|site| site == "cross-site") && headers.contains_key(ORIGIN) {
+    let says = |name: &'static str, value: &str| {
+        let said = headers.get(HeaderName::from_static(name));
+        said.is_some_and(|said| said == value)
+    };
+    // A link on another site's page may lead here, but what that page embeds may not.
+    let is_link = says("sec-fetch-mode", "navigate") && !headers.contains_key(ORIGIN);
+    if says("sec-fetch-site", "cross-site") && !is_link {
         return Err(refused());
     }
     let Some(origin) = headers.get(ORIGIN) else {
@@ -250,5 +255,13 @@ mod tests {
         assert!(!own("http://127.0.0.1:9999", "same-site"));
         assert!(!own("null", "cross-site"));
         assert!(from_own_site(&HeaderMap::new(), "127.0.0.1:8188").is_ok());
+        let embedded = |mode: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("sec-fetch-site", "cross-site".parse().unwrap());
+            headers.insert("sec-fetch-mode", mode.parse().unwrap());
+            from_own_site(&headers, "127.0.0.1:8188").is_ok()
+        };
+        assert!(embedded("navigate"), "a link");
+        assert!(!embedded("no-cors"), "a picture or a script");
     }
 }

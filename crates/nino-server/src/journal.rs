@@ -230,8 +230,9 @@ impl Journal {
 fn entry(row: &rusqlite::Row<'_>) -> Result<Option<(String, Value)>> {
     let (id, job, entry): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let read = |text: &str| serde_json::from_str::<Value>(text).ok();
-    Ok(read(&job).zip(read(&entry)).map(|(job, mut entry)| {
-        entry["prompt"] = job;
-        (id, entry)
+    Ok(read(&job).zip(read(&entry)).map(|(job, entry)| {
+        let more = entry.as_object().cloned().unwrap_or_default();
+        let whole = std::iter::once(("prompt".to_owned(), job)).chain(more);
+        (id, whole.collect())
     }))
 }

@@ -111,10 +111,18 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts a job in its place that the journal has already.
-    pub(crate) fn insert(&self, job: Job) {
+    /// Puts a job in its place that the last server did not finish. New ones come behind it.
+    pub(crate) fn restore(&self, job: Job) {
         let mut state = self.state();
-        state.next = state.next.max(job.item.number.abs() as u64 + 1);
+        let behind = (job.item.number.abs() as u64).saturating_add(1);
+        state.next = state.next.max(behind);
+        drop(state);
+        self.insert(job);
+    }
+
+    /// Puts a job in its place that the journal has already.
+    fn insert(&self, job: Job) {
+        let mut state = self.state();
         let later = |other: &Job| other.item.number > job.item.number;
         let place = state.pending.iter().position(later);
         let place = place.unwrap_or(state.pending.len());

@@ -45,11 +45,19 @@ pub(crate) struct Start {
 #[derive(Clone, Debug)]
 pub(crate) struct Hires {
     pub(crate) scale: f64,
-    /// The upscaler between the passes, by its name; `None` resizes the latent.
+    /// What enlarges between the passes: an upscaler, one of [`RESIZERS`], or, where it is `None`
+    /// or begins with "Latent", the latent itself.
     pub(crate) upscaler: Option<String>,
     pub(crate) steps: Option<usize>,
     pub(crate) denoise: f64,
 }
+
+/// A1111's upscalers that are no network: none, and two ways to resize.
+pub(crate) const RESIZERS: [(&str, &str); 3] = [
+    ("None", "nearest-exact"),
+    ("Lanczos", "lanczos"),
+    ("Nearest", "nearest-exact"),
+];
 
 /// What became of a recipe.
 pub(crate) struct Made {
@@ -306,15 +314,21 @@ fn graph(
     let mut samples = node("3", "KSampler", sample(&latent, steps, denoise));
     if let Some(hires) = &recipe.hires {
         let upscaler = hires.upscaler.as_deref();
-        let upscaler = upscaler.and_then(|name| upscaler_of(app, name));
-        let larger = if let Some(name) = upscaler {
+        let larger = if let Some(name) = upscaler.filter(|name| !name.starts_with("Latent")) {
             let side = |n: usize| (n as f64 * hires.scale / unit as f64).round() as usize * unit;
-            let image = node("32", "VAEDecode", json!({ "samples": samples, "vae": vae }));
-            let model = node("33", "UpscaleModelLoader", json!({ "model_name": name }));
-            let inputs = json!({ "upscale_model": model, "image": image });
-            let image = node("34", "ImageUpscaleWithModel", inputs);
+            let mut image = node("32", "VAEDecode", json!({ "samples": samples, "vae": vae }));
+            let resizer = RESIZERS.iter().find(|(known, _)| *known == name);
+            if resizer.is_none() {
+                let file = upscaler_of(app, name);
+                let file =
+                    file.ok_or_else(|| Refused::bad(format!("there is no upscaler {name:?}")))?;
+                let model = node("33", "UpscaleModelLoader", json!({ "model_name": file }));
+                let inputs = json!({ "upscale_model": model, "image": image });
+                image = node("34", "ImageUpscaleWithModel", inputs);
+            }
+            let method = resizer.map_or("lanczos", |(_, method)| method);
             let inputs = json!({
-                "image": image, "upscale_method": "lanczos", "width": side(width),
+                "image": image, "upscale_method": method, "width": side(width),
                 "height": side(height), "crop": "disabled",
             });
             let image = node("35", "ImageScale", inputs);

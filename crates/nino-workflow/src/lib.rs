@@ -19,6 +19,7 @@ pub mod metadata;
 mod node;
 pub mod nodes;
 pub mod page;
+mod python;
 mod run;
 pub mod summary;
 mod types;

@@ -25,6 +25,7 @@ mod loaders;
 mod mask;
 mod mask_image;
 mod math;
+mod merge;
 mod model;
 mod output;
 mod painter;
@@ -51,7 +52,7 @@ mod wan;
 use crate::node::NodeDef;
 pub(crate) use rebatch::is_of_lists;
 
-static FAMILIES: [&[NodeDef]; 46] = [
+static FAMILIES: [&[NodeDef]; 47] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -89,6 +90,7 @@ static FAMILIES: [&[NodeDef]; 46] = [
     wan::tracks::NODES,
     skip::NODES,
     attention::NODES,
+    merge::NODES,
     values::NODES,
     strings::NODES,
     math::NODES,

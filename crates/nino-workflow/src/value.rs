@@ -60,7 +60,7 @@ pub enum Value {
 #[derive(Clone)]
 pub enum ModelPatch {
     /// One that steers a model by a picture.
-    ControlNet(ControlNetFile),
+    ControlNet(Box<ControlNetFile>),
     /// One that gives it the style of a picture.
     Uso(UsoModel),
 }

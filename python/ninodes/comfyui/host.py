@@ -18,7 +18,7 @@ T = TypeVar("T")
 #: ComfyUI's own, which asks its models alone.
 _free = comfy.model_management.free_memory
 
-PRECISIONS = {"auto": "auto", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "mixed": "auto"}
+PRECISIONS = {"auto": "auto", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "mixed": "f16"}
 
 
 class Unknown(Exception):

@@ -33,7 +33,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkArgs {
-    /// Address to listen on; any address other than loopback needs --token
+    /// Address to listen on; any address other than loopback should have a --token
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) listen: IpAddr,
     /// Port to listen on; 0 chooses a free one

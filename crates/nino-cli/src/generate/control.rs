@@ -23,7 +23,7 @@ pub(super) fn hints(
     let mut hints = Vec::new();
     for control in &args.control {
         let path = library.resolve(&[ModelKind::ControlNet], &control.file)?;
-        let net = ControlNetFile::open(&path)?.with_mode(mode);
+        let net = ControlNetFile::open_for(&path, &model.diffusion)?.with_mode(mode);
         let picture = library.find_input(&control.image);
         let picture = load_picture(&picture, limits)
             .with_context(|| format!("the hint image of --control {control}"))?;

@@ -82,13 +82,11 @@ pub(crate) const OLD_KEYS: &[OldKey] = &[
         "models",
         "models: a folder where files are looked up by name",
     ),
-    OldKey {
-        name: "precision_mode",
-        about: "precision: auto, fp32, fp16 or bf16; mixed is auto, since sums are always f32",
-        means: Some(("precision", |value| {
-            Some(if value == "mixed" { "auto" } else { value }.to_owned())
-        })),
-    },
+    as_is(
+        "precision_mode",
+        "precision",
+        "precision: auto, fp32, fp16 or bf16; mixed is fp16, since sums are always f32",
+    ),
     nothing(
         "enable_cpu_offload",
         "nothing: plans move what does not fit to host memory",

@@ -154,7 +154,8 @@ fn keys_of_earlier_programs_are_read_and_explained() {
     let dir = Folder::new();
     let file = dir.at("config.toml");
     let text = "max_vram_usage_mb = 6656\nuse_quantization = true\nquantization_bits = 4\n\
-                memory_fraction = 0.9\nnum_inference_steps = 15\nsteps = 9\n";
+                memory_fraction = 0.9\nnum_inference_steps = 15\nsteps = 9\n\
+                precision_mode = \"mixed\"\n";
     std::fs::write(&file, text).unwrap();
     let mut run = command(&["config", "--json"]);
     let output = run.env("NINO_CONFIG", &file).output().unwrap();
@@ -166,6 +167,7 @@ fn keys_of_earlier_programs_are_read_and_explained() {
     assert_eq!(value("budget"), "6656MiB");
     assert_eq!(value("quantize"), "q4_k");
     assert_eq!(value("steps"), "9");
+    assert_eq!(value("precision"), "mixed");
     let said = nino(&["config", "explain", "offload_threshold_mb"]);
     assert!(said.out.contains("nothing: plans move"), "{}", said.out);
     let said = nino(&["config", "explain", "bugdet"]);

@@ -110,6 +110,8 @@ impl EngineError {
             | EngineError::VaeFormat { .. }
             | EngineError::LoraFamily { .. }
             | EngineError::NoControlNet { .. }
+            | EngineError::ControlNetDifference { .. }
+            | EngineError::Merge { .. }
             | EngineError::StyleStates { .. }
             | EngineError::NeedsGuidance { .. }
             | EngineError::StyleWidth { .. }

@@ -3,12 +3,14 @@
 
 mod pictures;
 
-use super::identity::Origin;
-use super::lora::file_name;
+use super::identity::{NetId, Origin, Part};
+use super::lora::{Loras, Source, file_name};
+use super::merge::{self, Mix};
 use crate::{DiffusionModel, EngineError, Image, Latent, Mask, Upscale, VaeFile};
 use nino_media::resize;
 use nino_models::{ControlNet, ControlSpec, FileParams, HINT_SCALE, HintKind, Network, z_image};
 use nino_weights::TensorReader;
+use nino_weights::lora::LoraPart;
 use nino_weights::names::{self, Net};
 use pictures::HintPictures;
 use std::fmt;
@@ -21,8 +23,10 @@ pub struct ControlNetFile {
     /// Name for messages: the file's.
     pub name: String,
     pub(super) net: ControlNet,
-    pub(super) weights: FileParams,
-    pub(super) origin: Origin,
+    weights: FileParams,
+    origin: Origin,
+    /// The model's weights that are added to those of a file of differences.
+    loras: Arc<Loras>,
     /// The kind of picture that a union model is told.
     pub(super) mode: Option<usize>,
 }
@@ -75,9 +79,47 @@ pub struct HintPaint {
     pub mask: Option<Arc<Mask>>,
 }
 
+/// The part that changes of a `ControlNet`'s weights are placed in.
+const PART: LoraPart = LoraPart::Diffusion;
+
+/// The tensor that says that a file has differences to the weights of a diffusion model.
+const DIFFERENCE: &str = "difference";
+
 impl ControlNetFile {
-    /// Reads the header and recognizes the network.
+    /// Reads the header and recognizes the network. An error where the file has differences to the
+    /// weights of a model: those need [`ControlNetFile::open_for`].
     pub fn open(path: &Path) -> Result<ControlNetFile, EngineError> {
+        let (net, is_difference) = ControlNetFile::read(path)?;
+        if is_difference {
+            return Err(EngineError::ControlNetDifference {
+                path: path.to_owned(),
+            });
+        }
+        Ok(net)
+    }
+
+    /// As [`ControlNetFile::open`], for use with `model`: differences are added to its weights.
+    /// ComfyUI's `DiffControlNetLoader`.
+    pub fn open_for(path: &Path, model: &DiffusionModel) -> Result<ControlNetFile, EngineError> {
+        let (net, is_difference) = ControlNetFile::read(path)?;
+        if !is_difference {
+            return Ok(net);
+        }
+        net.check(model)?;
+        let both = Mix {
+            own: 1.0,
+            other: 1.0,
+        };
+        let (tensors, _) = merge::shared(net.weights.index(), model.weights.index(), |_| both);
+        let loras = net.loras.mixed(PART, (model.id(), model.source()), tensors);
+        Ok(ControlNetFile {
+            loras: Arc::new(loras),
+            ..net
+        })
+    }
+
+    /// Reads a network, and whether it is one of differences.
+    fn read(path: &Path) -> Result<(ControlNetFile, bool), EngineError> {
         let reader = Arc::new(nino_weights::open(path)?);
         let origin = Origin::files(&reader.index().files);
         let (components, _) = names::canonical(reader.index())?;
@@ -98,13 +140,33 @@ impl ControlNetFile {
                 path: path.to_owned(),
             });
         };
-        Ok(ControlNetFile {
+        let net = ControlNetFile {
             name: file_name(path),
             net: trained(net, &reader, &params)?,
             weights: params,
             origin,
+            loras: Arc::default(),
             mode: None,
-        })
+        };
+        Ok((net, reader.index().get(DIFFERENCE).is_some()))
+    }
+
+    /// What its weights are kept by.
+    pub(crate) fn id(&self) -> NetId {
+        NetId {
+            loras: self.loras.ids(PART),
+            ..NetId::plain(self.origin.clone(), Part::ControlNet)
+        }
+    }
+
+    /// Its weights.
+    pub(crate) fn source(&self) -> Source {
+        Source {
+            file: self.weights.clone(),
+            part: PART,
+            loras: Arc::clone(&self.loras),
+            controls: Vec::new(),
+        }
     }
 
     /// The same network that is told what kind of picture it sees; others than union models are
@@ -134,7 +196,7 @@ impl ControlNetFile {
 
     /// Whether both are the same network, told the same.
     fn is(&self, other: &ControlNetFile) -> bool {
-        self.origin == other.origin && self.mode == other.mode
+        self.id() == other.id() && self.mode == other.mode
     }
 
     /// An error where it was not made for a model, or knows no such kind of picture.

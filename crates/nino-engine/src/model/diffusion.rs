@@ -1,6 +1,6 @@
 //! A diffusion model out of a file: its network, how it is sampled, and its LoRAs. ComfyUI's MODEL.
 
-use super::control_net::{Hint, Steering};
+use super::control_net::{ControlNetFile, Hint, Steering};
 use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
@@ -296,17 +296,13 @@ impl DiffusionModel {
 
     /// What its weights are kept by.
     pub(crate) fn id(&self) -> NetId {
+        let nets = self.steering.nets().iter();
         NetId {
             origin: self.origin.clone(),
             part: Part::Diffusion,
             loras: self.loras.ids(LoraPart::Diffusion),
             quantize: self.quantize,
-            controls: self
-                .steering
-                .nets()
-                .iter()
-                .map(|n| n.origin.clone())
-                .collect(),
+            controls: nets.map(ControlNetFile::id).collect(),
         }
     }
 
@@ -409,16 +405,12 @@ impl DiffusionModel {
 
     /// Its weights with the LoRAs applied.
     pub(crate) fn source(&self) -> Source {
+        let nets = self.steering.nets().iter();
         Source {
             file: self.weights.clone(),
             part: LoraPart::Diffusion,
             loras: Arc::clone(&self.loras),
-            controls: self
-                .steering
-                .nets()
-                .iter()
-                .map(|n| n.weights.clone())
-                .collect(),
+            controls: nets.map(ControlNetFile::source).collect(),
         }
     }
 }

@@ -88,6 +88,7 @@ pub(crate) enum Part {
     Style,
     Vae,
     Upscaler,
+    ControlNet,
 }
 
 /// A change of a network's weights.
@@ -97,13 +98,17 @@ pub(crate) enum Change {
     Lora(FileId, u32),
     /// Tensors with the bits of what they are multiplied by.
     Factors(Arc<[(String, u32)]>),
+    /// Another network, and the tensors that are mixed with its own: each with the bits of what the
+    /// tensor and the other network's are multiplied by.
+    Mixed(Arc<NetId>, Arc<[(String, [u32; 2])]>),
 }
 
 impl Change {
-    fn file(&self) -> Option<&FileId> {
+    fn check_unchanged(&self) -> Result<(), EngineError> {
         match self {
-            Change::Lora(file, _) => Some(file),
-            Change::Factors(_) => None,
+            Change::Lora(file, _) => file.check_unchanged(),
+            Change::Factors(_) => Ok(()),
+            Change::Mixed(other, _) => other.check_unchanged(),
         }
     }
 }
@@ -117,7 +122,7 @@ pub(crate) struct NetId {
     pub(crate) loras: Arc<[Change]>,
     pub(crate) quantize: Option<DType>,
     /// `ControlNet`s whose weights are beside its own.
-    pub(crate) controls: Arc<[Origin]>,
+    pub(crate) controls: Arc<[NetId]>,
 }
 
 impl NetId {
@@ -134,12 +139,10 @@ impl NetId {
 
     /// An error when one of its files, LoRAs among them, is not what it was when it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<(), EngineError> {
-        let origins = std::iter::once(&self.origin).chain(self.controls.iter());
-        let files = origins.flat_map(|origin| match origin {
-            Origin::Files(files) => &files[..],
-            Origin::Unique(_) => &[],
-        });
-        let mut all = files.chain(self.loras.iter().filter_map(Change::file));
-        all.try_for_each(FileId::check_unchanged)
+        if let Origin::Files(files) = &self.origin {
+            files.iter().try_for_each(FileId::check_unchanged)?;
+        }
+        self.loras.iter().try_for_each(Change::check_unchanged)?;
+        self.controls.iter().try_for_each(NetId::check_unchanged)
     }
 }

@@ -1,4 +1,5 @@
-//! LoRAs at run time: which updates go where. `source.rs` reads weights with them applied.
+//! LoRAs at run time: which updates go where. `source.rs` reads weights with them applied. Factors
+//! and mixtures of models change weights in the same way.
 //!
 //! Updates of weights that are held as plain numbers are added while loading, in f32, as ComfyUI
 //! does, and cost nothing afterwards. A weight that is stored and held quantized stays as it is: a
@@ -13,7 +14,7 @@ mod tests;
 mod turned;
 
 use super::diffusion::DiffusionModel;
-use super::identity::{Change, FileId};
+use super::identity::{Change, FileId, NetId};
 use super::text_encoders::TextEncoders;
 use crate::EngineError;
 use delta::Deltas;
@@ -64,6 +65,8 @@ enum Changed {
     File(usize),
     /// Tensors of a part, and the bits of what they are multiplied by.
     Factors(LoraPart, Arc<[(String, u32)]>),
+    /// Tensors of a part, mixed with those of another network; see [`Change::Mixed`].
+    Mixed(LoraPart, Arc<NetId>, Arc<[(String, [u32; 2])]>),
 }
 
 /// One LoRA file.
@@ -82,6 +85,12 @@ enum Placed {
     Update(Box<PlacedUpdate>),
     /// All its values are multiplied.
     Factor(f32),
+    /// It becomes `own·w + other·v`, with the tensor `v` of that name in another network.
+    Mix {
+        with: Arc<Source>,
+        own: f32,
+        other: f32,
+    },
 }
 
 /// An update of one tensor.
@@ -288,6 +297,39 @@ impl Loras {
         loras
     }
 
+    /// These, and then some tensors of `part` mixed with those of another network: each with what
+    /// the tensor and the other network's are multiplied by.
+    pub(super) fn mixed(
+        &self,
+        part: LoraPart,
+        (id, with): (NetId, Source),
+        tensors: Vec<(String, [f32; 2])>,
+    ) -> Loras {
+        let mut loras = self.clone();
+        if tensors.is_empty() {
+            return loras;
+        }
+        let with = Arc::new(with);
+        for (name, [own, other]) in &tensors {
+            let placed = loras.targets.entry((part, name.clone())).or_default();
+            placed.push(Placed::Mix {
+                with: Arc::clone(&with),
+                own: *own,
+                other: *other,
+            });
+        }
+        let bits = |(name, factors): (String, [f32; 2])| (name, factors.map(f32::to_bits));
+        let tensors = tensors.into_iter().map(bits).collect();
+        let mixed = Changed::Mixed(part, Arc::new(id), tensors);
+        loras.changes.push(mixed);
+        loras
+    }
+
+    /// Whether a tensor has another size than in the model's file.
+    pub(super) fn has_grown(&self) -> bool {
+        !self.grown.is_empty()
+    }
+
     /// The network with the sizes that its weights have grown to.
     fn grow(&self, net: Denoiser) -> Denoiser {
         let size = self.grown.get(&(LoraPart::Diffusion, GROWING.to_owned()));
@@ -313,6 +355,9 @@ impl Loras {
             }
             Changed::Factors(of, factors) => {
                 (*of == part).then(|| Change::Factors(Arc::clone(factors)))
+            }
+            Changed::Mixed(of, other, tensors) => {
+                (*of == part).then(|| Change::Mixed(Arc::clone(other), Arc::clone(tensors)))
             }
         };
         self.changes.iter().filter_map(change).collect()

@@ -1,6 +1,7 @@
 //! A1111's calls, as far as programs use them to make pictures.
 
 mod extras;
+mod numbers;
 
 use super::{Routes, blocking, json};
 use crate::app::App;
@@ -19,12 +20,15 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use nino_engine::media::{Limits, load_picture};
 use nino_engine::{Picture, SAMPLER_NAMES, SCHEDULER_NAMES, SamplerInfo, Scheduler};
 use nino_files::AtomicFile;
+use numbers::{count, float};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The setting that names the model, kept with the user's others.
 const MODEL: &str = "sd_model_checkpoint";
-const MOST_PICTURES: u64 = 64;
+const MOST_PICTURES: usize = 64;
+/// The side of a picture of which only the other one is given.
+const SIDE: usize = 512;
 
 pub(crate) fn routes() -> Routes {
     Router::new()
@@ -49,14 +53,7 @@ pub(crate) fn routes() -> Routes {
 
 /// A1111's form of an error.
 fn told(refused: Refused) -> Refused {
-    let detail = match refused.body {
-        Body::Text(text) => text,
-        Body::Json(json) => {
-            let error = &json["error"];
-            let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
-            format!("{}: {}", text("message"), text("details"))
-        }
-    };
+    let detail = refused.body.sentence();
     let error = if refused.status.is_client_error() {
         "HTTPException"
     } else {
@@ -111,11 +108,15 @@ async fn run(app: Arc<App>, body: &Bytes, from_picture: bool) -> Result<Value, R
 
 fn recipe_of(body: &Value) -> Result<Recipe, Refused> {
     let text = |key: &str| body[key].as_str().filter(|text| !text.is_empty());
-    let number = |key: &str| body[key].as_u64().filter(|n| *n > 0);
-    let count = number("batch_size")
+    let size = match (count(body, "width")?, count(body, "height")?) {
+        (None, None) => None,
+        (width, height) => Some((width.unwrap_or(SIDE), height.unwrap_or(SIDE))),
+    };
+    let of_each = count(body, "n_iter")?.unwrap_or(1);
+    let pictures = count(body, "batch_size")?
         .unwrap_or(1)
-        .saturating_mul(number("n_iter").unwrap_or(1));
-    if count > MOST_PICTURES {
+        .saturating_mul(of_each);
+    if pictures > MOST_PICTURES {
         return Err(unprocessable(format!(
             "{MOST_PICTURES} pictures are the most of a request"
         )));
@@ -132,29 +133,30 @@ fn recipe_of(body: &Value) -> Result<Recipe, Refused> {
             .unwrap_or_else(|| Scheduler::automatic(s.sampler))
     });
     let scheduler = scheduler.or(implied);
-    let side = |key: &str| number(key).map(|n| n as usize);
-    let denoise = body["denoising_strength"].as_f64();
+    let hires = (body["enable_hr"] == true).then(|| {
+        Ok::<_, Refused>(Hires {
+            scale: float(body, "hr_scale")?.unwrap_or(2.0),
+            upscaler: text("hr_upscaler").map(str::to_owned),
+            steps: count(body, "hr_second_pass_steps")?,
+            denoise: float(body, "denoising_strength")?.unwrap_or(0.7),
+        })
+    });
     Ok(Recipe {
         prompt: text("prompt").unwrap_or_default().to_owned(),
         negative: text("negative_prompt").unwrap_or_default().to_owned(),
         model: body["override_settings"][MODEL].as_str().map(str::to_owned),
-        size: side("width").zip(side("height")),
-        count: count as usize,
+        size,
+        count: pictures,
         // Any negative seed, and none, is a new one.
         seed: body["seed"].as_u64(),
-        steps: number("steps").map(|n| n as usize),
-        cfg: body["cfg_scale"].as_f64(),
+        steps: count(body, "steps")?,
+        cfg: float(body, "cfg_scale")?,
         // The name that Forge gave it.
-        guidance: body["distilled_cfg_scale"].as_f64(),
+        guidance: float(body, "distilled_cfg_scale")?,
         sampler: sampler.map(|s| s.sampler.name.to_owned()),
         scheduler: scheduler.map(|s| s.name().to_owned()),
         start: None,
-        hires: (body["enable_hr"] == true).then(|| Hires {
-            scale: body["hr_scale"].as_f64().unwrap_or(2.0),
-            upscaler: text("hr_upscaler").map(str::to_owned),
-            steps: number("hr_second_pass_steps").map(|n| n as usize),
-            denoise: denoise.unwrap_or(0.7),
-        }),
+        hires: hires.transpose()?,
     })
 }
 
@@ -193,8 +195,7 @@ fn start(app: &App, body: &Value) -> Result<(Start, (usize, usize)), Refused> {
     let start = Start {
         image,
         mask,
-        denoise: body["denoising_strength"]
-            .as_f64()
+        denoise: float(body, "denoising_strength")?
             .unwrap_or(0.75)
             .clamp(0.01, 1.0),
     };
@@ -206,8 +207,12 @@ fn start(app: &App, body: &Value) -> Result<(Start, (usize, usize)), Refused> {
 fn kept(app: &App, bytes: &[u8]) -> Result<(String, Picture), Refused> {
     let name = keep_input(app, bytes)?;
     let path = app.folders.input.join(&name);
-    let picture = load_picture(&path, &Limits::default());
-    Ok((name, picture.map_err(|e| unprocessable(e.to_string()))?))
+    let picture = load_picture(&path, &Limits::default()).map_err(|e| {
+        // Nobody would ever use it.
+        let _ = std::fs::remove_file(&path);
+        unprocessable(e.to_string())
+    });
+    Ok((name, picture?))
 }
 
 /// A1111's line of parameters.

@@ -186,7 +186,7 @@ pub(crate) async fn cancel_many(
     State(app): State<Arc<App>>,
     body: Bytes,
 ) -> Result<Json<Value>, Refused> {
-    let body = json(&body)?;
+    let body = json(&body).map_err(|_| bad("Request body must be valid JSON"))?;
     let Some(ids) = ids(&body["job_ids"]) else {
         return Err(bad("job_ids must be a list"));
     };

@@ -12,6 +12,7 @@ use crate::routes::view::find_made;
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::multipart::MultipartRejection;
 use axum::extract::{Multipart, State};
 use axum::http::header::{HOST, HeaderMap};
 use axum::routing::{get, post};
@@ -37,14 +38,7 @@ pub(crate) fn routes() -> Routes {
 
 /// OpenAI's form of an error.
 fn told(refused: Refused) -> Refused {
-    let message = match refused.body {
-        Body::Text(text) => text,
-        Body::Json(json) => {
-            let error = &json["error"];
-            let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
-            format!("{}: {}", text("message"), text("details"))
-        }
-    };
+    let message = refused.body.sentence();
     let kind = if refused.status.is_client_error() {
         "invalid_request_error"
     } else {
@@ -88,7 +82,7 @@ async fn generations(
 async fn edits(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-    form: Multipart,
+    form: Result<Multipart, MultipartRejection>,
 ) -> Result<Json<Value>, Refused> {
     from_form(&app, &headers, form, EDIT)
         .await
@@ -99,7 +93,7 @@ async fn edits(
 async fn variations(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-    form: Multipart,
+    form: Result<Multipart, MultipartRejection>,
 ) -> Result<Json<Value>, Refused> {
     from_form(&app, &headers, form, VARIATION)
         .await
@@ -138,9 +132,11 @@ fn recipe_of(body: &Map<String, Value>) -> Result<Recipe, Refused> {
         model: text("model").map(str::to_owned),
         size,
         count: count as usize,
-        seed: number("seed")
-            .filter(|seed| *seed >= 0.0)
-            .map(|seed| seed as u64),
+        // A seed may have more digits than a float.
+        seed: body.get("seed").and_then(|seed| match seed {
+            Value::String(text) => text.trim().parse().ok(),
+            seed => seed.as_u64(),
+        }),
         steps: number("steps").map(|steps| steps as usize),
         cfg: number("cfg_scale"),
         guidance: number("guidance"),
@@ -151,9 +147,10 @@ fn recipe_of(body: &Map<String, Value>) -> Result<Recipe, Refused> {
 async fn from_form(
     app: &Arc<App>,
     headers: &HeaderMap,
-    mut form: Multipart,
+    form: Result<Multipart, MultipartRejection>,
     denoise: f64,
 ) -> Result<Value, Refused> {
+    let mut form = form.map_err(|e| Refused::new(e.status(), e.body_text()))?;
     let (mut image, mut mask) = (None, None);
     let mut body = Map::new();
     let broken =
@@ -194,7 +191,11 @@ fn start(
         let name = keep_input(app, bytes)?;
         let path = folders::file(&app.folders.input, &[&name])?;
         let loaded = load_with_alpha(&path, &Limits::default());
-        let loaded = loaded.map_err(|e| Refused::bad(e.to_string()))?;
+        let loaded = loaded.map_err(|e| {
+            // Nobody would ever use it.
+            let _ = std::fs::remove_file(&path);
+            Refused::bad(e.to_string())
+        })?;
         Ok::<_, Refused>((name, loaded))
     };
     let (name, (picture, alpha)) = load(image)?;

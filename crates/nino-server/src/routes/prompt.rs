@@ -11,6 +11,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
+use nino_engine::ErrorKind;
 use nino_workflow::summary::Summary;
 use nino_workflow::{Checked, Graph, Limits, check_outputs};
 use serde_json::{Map, Value, json};
@@ -145,7 +146,7 @@ pub(crate) fn submit(app: &App, submission: Submission) -> Result<Queued, Refuse
         None => uuid::Uuid::new_v4().to_string(),
     };
     let mut extra = submission.extra;
-    SECRETS.iter().for_each(|key| drop(extra.remove(*key)));
+    extra.retain(|key, _| !SECRETS.contains(&&**key));
     extra.insert("create_time".to_owned(), json!(now()));
     if let Some(client) = &submission.client {
         extra.insert("client_id".to_owned(), json!(client));
@@ -195,7 +196,7 @@ fn admit(app: &App, prompt: &Value, graph: &Checked) -> Result<Vec<bool>, Refuse
     let message = "The prompt does not fit into the memory of any device";
     Err(Refused::prompt(
         StatusCode::BAD_REQUEST,
-        "over_budget",
+        ErrorKind::OverBudget.name(),
         message,
         &why,
     ))
@@ -251,7 +252,7 @@ pub(crate) fn restore(app: &App) {
         });
         match checked {
             Ok((graph, checked)) => match admit(app, &item.prompt, &checked) {
-                Ok(fits) => app.queue.insert(Job {
+                Ok(fits) => app.queue.restore(Job {
                     models: models(&graph),
                     graph: checked,
                     fits,

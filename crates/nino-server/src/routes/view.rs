@@ -1,6 +1,8 @@
 //! Files that clients look at. What is here may have been brought by anybody, so nothing is sent as
 //! something that browsers run.
 
+mod part;
+
 use super::blocking;
 use crate::app::App;
 use crate::error::Refused;
@@ -9,15 +11,18 @@ use crate::pictures;
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
 };
 use axum::http::{Response, StatusCode};
 use nino_engine::media::{Limits, PictureOptions, load_with_alpha};
 use nino_engine::{Mask, Picture};
+use part::Part;
 use serde::Deserialize;
+use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 
 /// Bytes of a file that are read at once.
 const PIECE: usize = 256 << 10;
@@ -68,10 +73,12 @@ pub(crate) async fn view(
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        let body = Body::from_stream(pieces(file));
-        reply(&name, pictures::content_type(&name), about.len(), body)
+        let part = Part::of(&headers, about.len(), &tag);
+        let sent = sent(&name, file, about.len(), part).await;
+        sent.map_err(missing)?
     };
     let headers = response.headers_mut();
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (ETAG, tag)));
     no_scripts(&mut response);
     Ok(response)
@@ -162,6 +169,35 @@ fn made(asked: &Asked, path: &Path) -> Result<Option<(&'static str, Vec<u8>)>, R
     }
 }
 
+/// A file of `length` bytes, or a part of it.
+async fn sent(
+    name: &str,
+    mut file: tokio::fs::File,
+    length: u64,
+    part: Part,
+) -> std::io::Result<Response<Body>> {
+    let (status, bytes, range) = match part {
+        Part::Whole => (StatusCode::OK, 0..length, None),
+        Part::Bytes(bytes) => {
+            let range = format!("bytes {}-{}/{length}", bytes.start, bytes.end - 1);
+            (StatusCode::PARTIAL_CONTENT, bytes, Some(range))
+        }
+        Part::Outside => {
+            let range = format!("bytes */{length}");
+            (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, Some(range))
+        }
+    };
+    file.seek(SeekFrom::Start(bytes.start)).await?;
+    let size = bytes.end - bytes.start;
+    let body = Body::from_stream(pieces(file.take(size)));
+    let mut response = reply(name, pictures::content_type(name), size, body);
+    *response.status_mut() = status;
+    let range = range.and_then(|range| HeaderValue::from_str(&range).ok());
+    let headers = response.headers_mut();
+    headers.extend(range.map(|range| (CONTENT_RANGE, range)));
+    Ok(response)
+}
+
 /// A file of a type that browsers may show; others they are to save.
 fn reply(name: &str, kind: &'static str, length: u64, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
@@ -188,18 +224,23 @@ fn is_plain(c: char) -> bool {
 
 /// Whatever the file is, it runs nothing in the server's name.
 pub(crate) fn no_scripts(response: &mut Response<Body>) {
-    let policy = HeaderValue::from_static("sandbox; default-src 'none'");
-    response
-        .headers_mut()
-        .insert(CONTENT_SECURITY_POLICY, policy);
+    let headers = response.headers_mut();
+    let is_video = |kind: &HeaderValue| kind.as_bytes().starts_with(b"video/");
+    let policy = if headers.get(CONTENT_TYPE).is_some_and(is_video) {
+        // A browser that is shown a video by itself makes a page of it, which loads it once more
+        // and could not in a sandbox.
+        "default-src 'none'; media-src 'self'; style-src 'unsafe-inline'"
+    } else {
+        "sandbox; default-src 'none'"
+    };
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
 }
 
 /// A file in pieces, so that a slow client holds one of them and not the file.
 pub(crate) fn pieces(
-    file: tokio::fs::File,
+    file: impl AsyncRead + Unpin,
 ) -> impl futures_util::Stream<Item = std::io::Result<bytes::Bytes>> {
     futures_util::stream::try_unfold(file, |mut file| async move {
-        use tokio::io::AsyncReadExt;
         let mut piece = vec![0; PIECE];
         let read = file.read(&mut piece).await?;
         piece.truncate(read);

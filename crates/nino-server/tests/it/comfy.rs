@@ -277,17 +277,47 @@ fn the_queue_is_listed_changed_and_interrupted() {
         (1, &json!(true))
     );
     server.post("/history", &json!({ "delete": [long] }));
-    assert_eq!(server.json("/history").as_object().unwrap().len(), 2);
+    // The oldest comes first, and the last ones are those that are asked for.
+    let ended = |path: &str| -> Vec<String> {
+        let history = server.json(path);
+        history.as_object().unwrap().keys().cloned().collect()
+    };
+    let last = ended("/history?max_items=1");
+    assert_eq!(last.len(), 1);
     assert_eq!(
-        server
-            .json("/history?max_items=1")
-            .as_object()
-            .unwrap()
-            .len(),
-        1
+        ended("/history"),
+        [front, last[0].clone()],
+        "in the order they ran"
     );
     server.post("/history", &json!({ "clear": true }));
     assert_eq!(server.json("/history"), json!({}));
+}
+
+/// Programs read the inputs of a class, and their values in saved graphs, in this order.
+#[test]
+fn what_clients_read_in_order_is_in_order() {
+    let server = start();
+    let info = server.json("/object_info");
+    for (class, info) in info.as_object().unwrap() {
+        for need in ["required", "optional"] {
+            let keys: Vec<&String> = info["input"][need].as_object().unwrap().keys().collect();
+            assert_eq!(json!(keys), info["input_order"][need], "{class}");
+        }
+    }
+    let ids: Vec<String> = (0..8)
+        .map(|seed| server.prompt(&graph(seed, 1), "o"))
+        .collect();
+    let entries: Vec<Value> = ids.iter().map(|id| server.wait(id)).collect();
+    let history = server.json("/history");
+    let found: Vec<&String> = history.as_object().unwrap().keys().collect();
+    assert_eq!(found, ids.iter().collect::<Vec<_>>());
+    let inputs = &entries[0]["prompt"][2]["3"]["inputs"];
+    let names: Vec<&String> = inputs.as_object().unwrap().keys().collect();
+    assert_eq!(
+        names[..3],
+        ["model", "positive", "negative"],
+        "as they were sent"
+    );
 }
 
 #[test]
@@ -414,6 +444,45 @@ fn uploads_are_kept_and_used() {
     let error = &refused["node_errors"]["10"]["errors"][0];
     assert_eq!(error["type"], "custom_validation_failed");
     assert_eq!(error["details"], "image - Invalid image file: absent.png");
+}
+
+/// Players of videos jump by asking for a part of the file.
+#[test]
+fn parts_of_files_are_sent() {
+    let server = start();
+    let bytes: Vec<u8> = (0..=255).collect();
+    server.upload("/upload/image", "clip.mp4", &bytes, &[]);
+    let ask = |range: &str| {
+        let url = server.url("/view?filename=clip.mp4&type=input");
+        let request = ureq::get(url).header("range", range);
+        let request = request.config().http_status_as_error(false).build();
+        let mut response = request.call().unwrap();
+        let header = |name: &str| {
+            let value = response.headers().get(name);
+            value.map(|value| value.to_str().unwrap().to_owned())
+        };
+        let (range, kind) = (header("content-range"), header("content-type"));
+        assert_eq!(header("accept-ranges").as_deref(), Some("bytes"));
+        // A browser's own page of a video loads it, which a sandbox would not let it.
+        let policy = header("content-security-policy").unwrap();
+        assert!(policy.contains("media-src 'self'") && !policy.contains("sandbox"));
+        assert_eq!(kind.as_deref(), Some("video/mp4"));
+        let status = response.status().as_u16();
+        (status, range, response.body_mut().read_to_vec().unwrap())
+    };
+    let part = |text: &str| Some(text.to_owned());
+    let found = ask("bytes=100-109");
+    assert_eq!(
+        found,
+        (206, part("bytes 100-109/256"), bytes[100..110].to_vec())
+    );
+    let found = ask("bytes=250-");
+    assert_eq!(
+        found,
+        (206, part("bytes 250-255/256"), bytes[250..].to_vec())
+    );
+    assert_eq!(ask("bytes=256-"), (416, part("bytes */256"), Vec::new()));
+    assert_eq!(ask("bytes=0-1,4-5"), (200, None, bytes.clone()));
 }
 
 #[test]

@@ -89,6 +89,57 @@ fn openai_makes_edits_and_varies() {
 }
 
 #[test]
+fn openai_says_what_is_wrong() {
+    let server = start();
+    let message = |body: &Value| {
+        let refused = server.post("/v1/images/generations", body);
+        assert_eq!(refused.status, 400, "{body}");
+        let error = refused.json()["error"].take();
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let found = message(&json!({ "prompt": "x", "steps": -3 }));
+    assert!(found.contains("smaller than min of 1 (steps)"), "{found}");
+    let found = message(&json!({ "prompt": "x", "size": "99999x64" }));
+    assert!(
+        found.contains("bigger than max of 16384 (width)"),
+        "{found}"
+    );
+    // What is no form at all.
+    let refused = server.post("/v1/images/edits", &json!({ "prompt": "x" }));
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.json()["error"]["type"], "invalid_request_error");
+    // A picture that is none is not kept.
+    let refused = server.upload("/v1/images/edits", "a.png", b"none", &[("prompt", "x")]);
+    assert_eq!(refused.status, 400);
+    let kept = std::fs::read_dir(server.data.path().join("input/api")).unwrap();
+    assert_eq!(kept.count(), 0);
+    // Seeds have up to 64 bits.
+    let seed = (1_u64 << 60) + 1;
+    let body = json!({ "prompt": "x", "size": "64x64", "steps": 1, "seed": seed });
+    let made = server.post("/v1/images/generations", &body).json();
+    assert_eq!(made["seed"], seed);
+}
+
+#[test]
+fn a1111_takes_numbers_in_every_form() {
+    let server = start();
+    let body = json!({ "prompt": "x", "width": "64", "height": 64.0, "steps": "1" });
+    let made = server.post("/sdapi/v1/txt2img", &body).json();
+    assert_eq!(size_of(&made["images"][0]), (64, 64));
+    for (name, value) in [
+        ("width", json!(-64)),
+        ("steps", json!("many")),
+        ("batch_size", json!(65)),
+        ("cfg_scale", json!([])),
+    ] {
+        let mut wrong = body.clone();
+        wrong[name] = value;
+        let refused = server.post("/sdapi/v1/txt2img", &wrong);
+        assert_eq!(refused.status, 422, "{name}");
+    }
+}
+
+#[test]
 fn a1111_makes_pictures() {
     let server = with_tiny();
     let body = json!({ "prompt": "a heart", "negative_prompt": "blur", "seed": 7, "steps": 2,
@@ -275,17 +326,21 @@ fn a1111_makes_pictures_larger() {
         "hr_upscaler": "4x-Small", "hr_second_pass_steps": 1, "denoising_strength": 0.5,
         "override_settings": { "sd_model_checkpoint": "tiny" },
     });
-    let answer = server.post("/sdapi/v1/txt2img", &hires);
-    assert_eq!(
-        answer.status,
-        200,
-        "{}",
-        String::from_utf8_lossy(&answer.bytes)
-    );
-    let made = answer.json()["images"][0]
-        .as_str()
-        .map(|i| BASE64.decode(i).unwrap());
-    assert_eq!(size(&made.unwrap()), (96, 96));
+    let enlarged = |upscaler: &str| {
+        let mut body = hires.clone();
+        body["hr_upscaler"] = json!(upscaler);
+        server.post("/sdapi/v1/txt2img", &body)
+    };
+    let mut made = Vec::new();
+    for upscaler in ["4x-Small", "Lanczos", "Latent (antialiased)"] {
+        let picture = enlarged(upscaler).json()["images"][0].take();
+        let picture = picture.as_str().map(|i| BASE64.decode(i).unwrap());
+        assert_eq!(size(picture.as_ref().unwrap()), (96, 96), "{upscaler}");
+        assert!(!made.contains(&picture), "{upscaler}");
+        made.push(picture);
+    }
+    let refused = enlarged("R-ESRGAN 4x+");
+    assert_eq!(refused.status, 400, "nothing else is used in its place");
 }
 
 /// Both dialects apply LoRAs that a prompt names.

@@ -84,7 +84,7 @@ fn what_never_fits_is_refused() {
     let refused = server.post("/prompt", &json!({ "prompt": graph(1, 1) }));
     assert_eq!(refused.status, 400);
     let error = refused.json();
-    assert_eq!(error["error"]["type"], "over_budget");
+    assert_eq!(error["error"]["type"], "over-budget");
     assert!(
         error["error"]["details"].as_str().unwrap().contains("MiB"),
         "{error}"

@@ -56,10 +56,12 @@ pub(super) fn leaf(table: &[(&str, &str)], rest: &str) -> Option<String> {
     })
 }
 
-/// A leading number and what follows its dot.
+/// A leading number and what follows its dot. Numbers that no network has count as no numbers, so
+/// that rules can compute with the others.
 pub(super) fn number(name: &str) -> Option<(usize, &str)> {
     let (digits, rest) = name.split_once('.')?;
-    Some((digits.parse().ok()?, rest))
+    let number: u16 = digits.parse().ok()?;
+    Some((usize::from(number), rest))
 }
 
 /// One more than the largest number that follows `prefix`.

@@ -197,3 +197,17 @@ fn a_control_net_is_not_a_unet() {
         assert_eq!(found.net, super::Net::ControlNet, "{hint}");
     }
 }
+
+#[test]
+fn numbers_that_no_network_has_are_none() {
+    let huge = usize::MAX;
+    for name in [
+        format!("down_blocks.{huge}.resnets.0.norm1.weight"),
+        format!("up_blocks.0.resnets.{huge}.norm1.weight"),
+        format!("mid_block.resnets.{huge}.norm1.weight"),
+    ] {
+        assert_eq!(super::unet::from_diffusers(&name, 2, 0), None, "{name}");
+    }
+    let name = format!("controlnet_cond_embedding.blocks.{huge}.weight");
+    assert_eq!(super::unet::control_from_diffusers(&name, 2), None);
+}

@@ -4,6 +4,7 @@
 use super::problem::Problem;
 use crate::Limits;
 use crate::node::{InputDef, InputKind};
+use crate::python;
 use crate::types::Socket;
 use crate::value::Value;
 use serde_json::Value as Json;
@@ -14,16 +15,18 @@ pub(super) fn value(
     limits: &Limits,
 ) -> Result<Value, Problem> {
     let input = def;
-    let failed = |to: Socket, why: &str| Problem::Conversion {
+    let failed = |to: Socket, why: String| Problem::Conversion {
         input,
         to,
         found: given.clone(),
-        why: why.to_owned(),
+        why,
     };
     let small = |min: String, found: String| Problem::TooSmall { input, min, found };
     let big = |max: String, found: String| Problem::TooBig { input, max, found };
     match def.kind {
-        InputKind::Socket(socket) => Err(failed(socket, "it has to be linked to a node")),
+        InputKind::Socket(socket) => {
+            Err(failed(socket, "it has to be linked to a node".to_owned()))
+        }
         InputKind::Int { min, max, .. } => {
             let number = int(given).map_err(|why| failed(Socket::Int, why))?;
             match number {
@@ -35,10 +38,10 @@ pub(super) fn value(
         InputKind::Float { min, max, .. } => {
             let number = float(given).map_err(|why| failed(Socket::Float, why))?;
             match number {
-                n if n < min => Err(small(min.to_string(), n.to_string())),
-                n if n > max => Err(big(max.to_string(), n.to_string())),
+                n if n < min => Err(small(python::float(min), python::float(n))),
+                n if n > max => Err(big(python::float(max), python::float(n))),
                 // ComfyUI lets it pass and makes a black picture of it.
-                n if n.is_nan() => Err(failed(Socket::Float, "it is not a number")),
+                n if n.is_nan() => Err(failed(Socket::Float, "it is not a number".to_owned())),
                 n => Ok(Value::Float(n)),
             }
         }
@@ -73,7 +76,8 @@ pub(super) fn choice(value: &Json) -> String {
     text(value)
 }
 
-fn int(value: &Json) -> Result<i128, &'static str> {
+/// Python's `int`, and its words for what is none.
+fn int(value: &Json) -> Result<i128, String> {
     match value {
         Json::Bool(b) => Ok(i128::from(*b)),
         Json::Number(n) => {
@@ -81,38 +85,44 @@ fn int(value: &Json) -> Result<i128, &'static str> {
             match (whole, n.as_f64()) {
                 (Some(whole), _) => Ok(whole),
                 (None, Some(float)) if float.is_finite() => Ok(float as i128),
-                _ => Err("it is no finite number"),
+                _ => Err("cannot convert float infinity to integer".to_owned()),
             }
         }
         Json::String(text) => {
             let plain = text.trim().replace('_', "");
-            plain.parse().map_err(|_| "it is no whole number")
+            let why = |_| {
+                let text = python::repr(value);
+                format!("invalid literal for int() with base 10: {text}")
+            };
+            plain.parse().map_err(why)
         }
-        _ => Err("it is no number"),
+        other => Err(format!(
+            "int() argument must be a string, a bytes-like object or a real number, not '{}'",
+            python::type_name(other)
+        )),
     }
 }
 
-fn float(value: &Json) -> Result<f64, &'static str> {
+/// Python's `float`, and its words for what is none.
+fn float(value: &Json) -> Result<f64, String> {
     match value {
         Json::Bool(b) => Ok(f64::from(u8::from(*b))),
-        Json::Number(n) => n.as_f64().ok_or("it is no number"),
+        Json::Number(n) => Ok(n.as_f64().unwrap_or(f64::NAN)),
         Json::String(text) => {
             let plain = text.trim().replace('_', "");
-            plain.parse().map_err(|_| "it is no number")
+            let why = |_| format!("could not convert string to float: {}", python::repr(value));
+            plain.parse().map_err(why)
         }
-        _ => Err("it is no number"),
+        other => Err(format!(
+            "float() argument must be a string or a real number, not '{}'",
+            python::type_name(other)
+        )),
     }
 }
 
-/// Python's `str`, of everything but lists and objects, which no text input is given.
+/// Python's `str`.
 fn text(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Null => "None".to_owned(),
-        Json::Bool(true) => "True".to_owned(),
-        Json::Bool(false) => "False".to_owned(),
-        other => other.to_string(),
-    }
+    python::words(value)
 }
 
 /// Python's `bool`.

@@ -3,6 +3,7 @@
 
 use crate::graph::{Link, Node};
 use crate::node::{InputDef, InputKind};
+use crate::python;
 use crate::types::Socket;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -181,7 +182,7 @@ impl Problem {
             ),
             Problem::Conversion {
                 input, found, why, ..
-            } => format!("{}, {found}, {why}", input.name),
+            } => format!("{}, {}, {why}", input.name, python::words(found)),
             Problem::NotInList {
                 input,
                 found,
@@ -193,7 +194,7 @@ impl Problem {
                     let options: Vec<String> = options.iter().map(|o| format!("'{o}'")).collect();
                     format!("[{}]", options.join(", "))
                 };
-                format!("{}: {} not in {listed}", input.name, quoted(found))
+                format!("{}: {} not in {listed}", input.name, python::repr(found))
             }
             Problem::Custom { input, why } => format!("{} - {why}", input.name),
             Problem::Cycle { path, .. } => path.to_string(),
@@ -276,14 +277,6 @@ fn config(kind: InputKind) -> Json {
         }
         InputKind::Float { min, max, .. } => json!([name, { "min": min, "max": max }]),
         _ => json!([name, {}]),
-    }
-}
-
-/// Writes a value as Python shows it.
-fn quoted(value: &Json) -> String {
-    match value.as_str() {
-        Some(text) => format!("'{text}'"),
-        None => value.to_string(),
     }
 }
 

@@ -96,7 +96,7 @@ fn inputs_are_checked_as_comfyui_checks_them() {
             "cfg",
             json!(-1),
             "value_smaller_than_min",
-            "Value -1 smaller than min of 0",
+            "Value -1.0 smaller than min of 0.0",
             "cfg",
         ),
         (
@@ -105,7 +105,7 @@ fn inputs_are_checked_as_comfyui_checks_them() {
             json!("many"),
             "invalid_input_type",
             "Failed to convert an input value to a INT value",
-            "steps, \"many\", it is no whole number",
+            "steps, many, invalid literal for int() with base 10: 'many'",
         ),
         (
             "5",
@@ -113,7 +113,7 @@ fn inputs_are_checked_as_comfyui_checks_them() {
             json!(null),
             "invalid_input_type",
             "Failed to convert an input value to a FLOAT value",
-            "cfg, null, it is no number",
+            "cfg, None, float() argument must be a string or a real number, not 'NoneType'",
         ),
         (
             "5",
@@ -169,7 +169,7 @@ fn inputs_are_checked_as_comfyui_checks_them() {
             json!("m"),
             "invalid_input_type",
             "Failed to convert an input value to a MODEL value",
-            "model, \"m\", it has to be linked to a node",
+            "model, m, it has to be linked to a node",
         ),
     ];
     for (node, input, value, kind, message, details) in cases {

@@ -34,6 +34,23 @@ pub(super) static NODES: &[NodeDef] = &[
         },
     },
     NodeDef {
+        class: "DiffControlNetLoader",
+        display_name: "Load ControlNet Model (diff)",
+        category: "model/loaders",
+        inputs: &[
+            link("model", Socket::Model),
+            file("control_net_name", Folder::ControlNets),
+        ],
+        outputs: &[out(Socket::ControlNet)],
+        is_output: false,
+        run: |call| {
+            let path = call.file("control_net_name")?;
+            let model = call.model("model")?;
+            let net = ControlNetFile::open_for(&path, &model)?;
+            Ok(vec![Value::ControlNet(Arc::new(net))])
+        },
+    },
+    NodeDef {
         class: "SetUnionControlNetType",
         display_name: "Set Union ControlNet Type",
         category: CONTROL,
@@ -134,7 +151,7 @@ pub(super) static NODES: &[NodeDef] = &[
             let path = call.file("name")?;
             let patch = match UsoModel::open(&path)? {
                 Some(model) => ModelPatch::Uso(model),
-                None => ModelPatch::ControlNet(ControlNetFile::open(&path)?),
+                None => ModelPatch::ControlNet(Box::new(ControlNetFile::open(&path)?)),
             };
             Ok(vec![Value::ModelPatch(Arc::new(patch))])
         },

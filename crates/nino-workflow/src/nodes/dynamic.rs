@@ -62,6 +62,9 @@ pub(crate) fn flags(class: &str, info: &mut Json) {
         info["is_input_list"] = json!(true);
         info["output_is_list"] = json!([true]);
     }
+    if class == "Painter" {
+        info["has_intermediate_output"] = json!(true);
+    }
     if let Some(template) = matched(class) {
         info["output_matchtypes"] = json!([template]);
     }
@@ -100,7 +103,18 @@ pub(crate) fn describe(class: &str, input: &str) -> Option<Json> {
         }
         // ComfyUI names no limits.
         ("StringSubstring", "start" | "end") => json!(["INT", {}]),
-        ("Painter", "bg_color") => json!(["COLOR", { "default": "#000000" }]),
+        // The page paints in a widget of its own, and sets these.
+        ("Painter", "mask") => json!(["STRING", {
+            "widgetType": "PAINTER", "image_upload": true, "default": "", "socketless": true,
+            "multiline": false,
+        }]),
+        ("Painter", "width" | "height") => json!(["INT", {
+            "hidden": true, "default": 512, "socketless": true, "min": 64, "max": 4096, "step": 64,
+        }]),
+        ("Painter", "bg_color") => json!(["COLOR", { "default": "#000000", "socketless": true }]),
+        ("WanMoveTracksFromCoords", "track_coords") => json!(["STRING", {
+            "default": "[]", "forceInput": true, "multiline": false,
+        }]),
         ("CustomCombo", "choice") => json!([[], {}]),
         ("ImageCompare", "compare_view") => json!(["IMAGECOMPARE", { "socketless": true }]),
         _ => return None,

@@ -8,7 +8,7 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use nino_engine::{
-    Applied, Checkpoint, DiffusionModel, EngineError, Event, Family, LoraSpec, TextEncoders,
+    Applied, Checkpoint, DType, DiffusionModel, EngineError, Event, Family, LoraSpec, TextEncoders,
     VaeFile, apply_lora,
 };
 use std::path::{Path, PathBuf};
@@ -33,7 +33,9 @@ pub(super) static NODES: &[NodeDef] = &[
         category: LOADERS,
         inputs: &[
             file("unet_name", Folder::DiffusionModels),
-            combo("weight_dtype", || vec!["default"]),
+            combo("weight_dtype", || {
+                vec!["default", "fp8_e4m3fn", "fp8_e4m3fn_fast", "fp8_e5m2"]
+            }),
         ],
         outputs: &[out(Socket::Model)],
         is_output: false,
@@ -197,7 +199,13 @@ fn held_clip(call: &Call<'_, '_>, clip: TextEncoders) -> Value {
 
 pub(super) fn unet(call: &mut Call<'_, '_>, input: &'static str) -> Result<Vec<Value>, NodeError> {
     let model = DiffusionModel::open(&call.file(input)?)?;
-    Ok(vec![held_model(call, model)])
+    let dtype = match call.text("weight_dtype").as_deref() {
+        // The fast one also rounds activations to eight bits in ComfyUI.
+        Ok("fp8_e4m3fn" | "fp8_e4m3fn_fast") => DType::F8E4M3,
+        Ok("fp8_e5m2") => DType::F8E5M2,
+        _ => return Ok(vec![held_model(call, model)]),
+    };
+    Ok(vec![Value::from(model.quantized(dtype))])
 }
 
 fn clip(call: &mut Call<'_, '_>, inputs: &[&'static str]) -> Result<Vec<Value>, NodeError> {

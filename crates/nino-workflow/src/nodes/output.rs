@@ -55,8 +55,8 @@ pub(super) static NODES: &[NodeDef] = &[
     },
     NodeDef {
         class: "SaveImageWebsocket",
-        display_name: "SaveImageWebsocket",
-        category: "api/image",
+        display_name: "Save Image (Websocket)",
+        category: "image",
         inputs: &[link("images", Socket::Image)],
         outputs: &[],
         is_output: true,

@@ -82,7 +82,9 @@ pub(super) static NODES: &[NodeDef] = &[
         category: LOADERS,
         inputs: &[
             file("unet_name", Folder::DiffusionModels),
-            optional(combo("weight_dtype", || vec!["default"])),
+            optional(combo("weight_dtype", || {
+                vec!["default", "fp8_e4m3fn", "fp8_e5m2"]
+            })),
         ],
         outputs: &[out(Socket::Model)],
         is_output: false,
@@ -294,7 +296,8 @@ pub(super) static NODES: &[NodeDef] = &[
 fn decode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let precision = match call.text("precision_mode").as_deref() {
         Ok("fp32") => Precision::F32,
-        Ok("fp16") => Precision::F16,
+        // Sums and norms are f32 anyway.
+        Ok("fp16" | "mixed") => Precision::F16,
         Ok("bf16") => Precision::Bf16,
         _ => call.settings.precision,
     };

@@ -1,13 +1,12 @@
 //! Values, masks and pairs of pictures to look at.
 
-use super::strings::float_in_words;
-use crate::NodeError;
 use crate::host::Made;
 use crate::node::NodeDef;
 use crate::node::table::{grown, link, named, optional};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
+use crate::{NodeError, python};
 use nino_engine::Image;
 use serde_json::json;
 use std::sync::Arc;
@@ -73,7 +72,7 @@ fn in_words(value: &Value) -> String {
     match value {
         Value::Text(text) => text.to_string(),
         Value::Int(n) => n.to_string(),
-        Value::Float(n) => float_in_words(*n),
+        Value::Float(n) => python::float(*n),
         Value::Boolean(true) => "True".to_owned(),
         Value::Boolean(false) => "False".to_owned(),
         Value::Image(images) => {

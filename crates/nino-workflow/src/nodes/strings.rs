@@ -1,16 +1,14 @@
 //! Texts: replaced, cut, compared, searched by patterns, and taken out of JSON.
 
 mod pattern;
-mod python;
 
-use crate::NodeError;
 use crate::node::table::{boolean, combo, hidden, int, link, named, optional, prompt, text};
 use crate::node::{InputDef, NodeDef};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
+use crate::{NodeError, python};
 use pattern::{Pattern, PatternError};
-pub(super) use python::float as float_in_words;
 
 const TEXT: &str = "text";
 const STRING: InputDef = prompt("string");

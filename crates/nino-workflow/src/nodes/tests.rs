@@ -84,7 +84,7 @@ fn object_info_is_as_clients_read_it() {
 
 /// Inputs that take fewer choices than ComfyUI's, because the others mean models or encodings that
 /// are not known here.
-const FEWER: [&str; 4] = ["type", "weight_dtype", "sampling", "device"];
+const FEWER: [&str; 3] = ["type", "sampling", "device"];
 
 /// Inputs and outputs have ComfyUI's names, order, types, defaults and limits.
 #[test]

@@ -52,19 +52,36 @@ fn its_nodes_make_the_cores_pictures() {
     let tiled = json!({ "tile_size": 768, "overlap": 96, "temporal_size": 64,
         "temporal_overlap": 8, "rocm_optimizations": true });
     // As its workflows of before have it.
-    let old = json!({ "tile_size": 768, "precision_mode": "mixed", "video_chunk_size": 8,
-        "memory_prefetching": true });
+    let old = |precision: &str| {
+        json!({ "tile_size": 768, "precision_mode": precision, "video_chunk_size": 8,
+            "memory_prefetching": true })
+    };
     for (decode, more) in [
         ("ROCMOptimizedVAEDecode", whole),
         ("ROCMOptimizedVAEDecodeTiled", tiled),
         ("ROCMOptimizedVAEDecodeV2", json!({})),
-        ("ROCMOptimizedVAEDecodeV2Phase2", old.clone()),
-        ("ROCMOptimizedVAEDecodeV2Phase3", old),
+        ("ROCMOptimizedVAEDecodeV2Phase2", old("auto")),
+        ("ROCMOptimizedVAEDecodeV2Phase3", old("fp32")),
     ] {
         let loader = "ROCMOptimizedCheckpointLoader";
         let found = pictures(nodes(loader, "ROCMOptimizedKSampler", decode, &more));
         assert!(found == wanted, "{decode}");
     }
+    let decoded = |precision| {
+        let decode = "ROCMOptimizedVAEDecodeV2Phase3";
+        let graph = nodes(
+            "CheckpointLoaderSimple",
+            "KSampler",
+            decode,
+            &old(precision),
+        );
+        pictures(graph)
+    };
+    let mixed = decoded("mixed");
+    assert!(
+        mixed == decoded("fp16") && mixed != wanted,
+        "sums are f32, storage is f16"
+    );
 }
 
 #[test]

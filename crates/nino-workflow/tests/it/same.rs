@@ -118,6 +118,31 @@ fn text_to_image_is_the_same() {
     assert!(made == generated(&model, &wanted));
 }
 
+/// A diffusion model whose weights a loader holds in eight bits.
+#[test]
+fn weights_of_eight_bits_are_the_same() {
+    let model = Checkpoint::open(&sd1(), None).unwrap();
+    let plain = generated(&model, &request(&model));
+    for (name, dtype) in [
+        ("fp8_e4m3fn", DType::F8E4M3),
+        ("fp8_e4m3fn_fast", DType::F8E4M3),
+        ("fp8_e5m2", DType::F8E5M2),
+    ] {
+        let held = Checkpoint {
+            diffusion: model.diffusion.quantized(dtype),
+            ..model.clone()
+        };
+        let mut nodes = nodes(&empty(1), 1.0);
+        nodes["8"] = json!({ "class_type": "UNETLoader",
+                             "inputs": { "unet_name": "m", "weight_dtype": name } });
+        nodes["5"]["inputs"]["model"] = json!(["8", 0]);
+        let host = models(&sd1()).with(Folder::DiffusionModels, "m", &sd1());
+        let made = ran(nodes, host);
+        assert!(made == generated(&held, &request(&model)), "{name}");
+        assert!(made != plain, "{name}");
+    }
+}
+
 #[test]
 fn a_second_pass_is_the_same() {
     let model = Checkpoint::open(&sd1(), None).unwrap();

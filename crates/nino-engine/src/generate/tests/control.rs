@@ -6,8 +6,12 @@ use crate::tests::made;
 use crate::{
     ControlNetFile, EngineError, Family, Hint, HintImage, Image, Latent, LatentFormat, LatentSize,
 };
+use nino_dtype::DType;
 use nino_sample::{Sampler, Scheduler};
-use nino_weights::TensorReader;
+use nino_weights::safetensors::{NewTensor, Writer};
+use nino_weights::{Entry, TensorReader};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A model, the goldens, and the files of ControlNets.
@@ -161,6 +165,72 @@ fn flux_under_a_controlnet_makes_what_comfyui_makes() {
     let euler = steered.request("euler", "simple", 1.0);
     let told = both(&prompts, seen(&union.with_mode(Some(3))));
     steered.check("union/mode/euler", &euler, &told);
+}
+
+/// Writes a ControlNet as its difference to a model's weights.
+fn write_difference(net: &Path, model: &Path, to: &Path) {
+    let (net, model) = (
+        nino_weights::open(net).unwrap(),
+        nino_weights::open(model).unwrap(),
+    );
+    let read = |reader: &TensorReader, entry: &Entry| {
+        let mut values = vec![0.0; entry.n_values()];
+        reader.read_f32(entry, &mut values).unwrap();
+        values
+    };
+    let entries = net.index().entries();
+    let mut list: Vec<_> = entries
+        .iter()
+        .map(|e| NewTensor {
+            name: e.name.clone(),
+            dtype: DType::F32,
+            shape: e.shape.clone(),
+        })
+        .collect();
+    list.push(NewTensor {
+        name: "difference".into(),
+        dtype: DType::F32,
+        shape: vec![1],
+    });
+    let mut writer = Writer::create(to, &list, &BTreeMap::new()).unwrap();
+    let mut n = 0;
+    for entry in entries {
+        let mut values = read(&net, entry);
+        let name = entry
+            .name
+            .replace("control_model.", "model.diffusion_model.");
+        if let Ok(own) = model.entry(&name) {
+            let own = read(&model, own);
+            values.iter_mut().zip(own).for_each(|(v, o)| *v -= o);
+            n += 1;
+        }
+        writer.write(bytemuck::cast_slice(&values)).unwrap();
+    }
+    writer.write(bytemuck::bytes_of(&1.0f32)).unwrap();
+    writer.finish().unwrap();
+    assert!(n > 50, "{n} of {} tensors are the model's", entries.len());
+}
+
+#[test]
+fn a_controlnet_of_differences_is_added_to_its_model() {
+    let steered = Steered::new("tiny_sd1", Family::Sd1);
+    let at = |name: &str| steered.folder.path().join(format!("{name}.safetensors"));
+    let whole = steered.net("sd1");
+    let model = &steered.case.model.diffusion;
+    write_difference(&at("sd1"), model.origin_path().unwrap(), &at("difference"));
+    let alone = ControlNetFile::open(&at("difference")).err().unwrap();
+    assert!(
+        matches!(alone, EngineError::ControlNetDifference { .. }),
+        "{alone}"
+    );
+    let net = ControlNetFile::open_for(&at("difference"), model).unwrap();
+    let (prompts, _) = steered.case.text(&steered.case.request(PROMPT));
+    let steering = both(&prompts, hint(&net, steered.image(), 0.8, (0.0, 1.0)));
+    let euler = steered.request("euler", "normal", 7.0);
+    steered.check("sd1/plain/euler", &euler, &steering);
+    // A file that has whole weights needs no model, and does not use it.
+    let plain = ControlNetFile::open_for(&at("sd1"), model).unwrap();
+    assert_eq!(plain.id(), whole.id());
 }
 
 #[test]

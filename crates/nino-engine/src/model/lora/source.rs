@@ -16,12 +16,12 @@ pub(crate) struct Source {
     pub(in crate::model) part: LoraPart,
     pub(in crate::model) loras: Arc<Loras>,
     /// Weights of `ControlNet`s, whose names begin with [`CONTROL`] and their number.
-    pub(in crate::model) controls: Vec<FileParams>,
+    pub(in crate::model) controls: Vec<Source>,
 }
 
 impl Source {
     /// The `ControlNet` that a parameter belongs to, and its name there.
-    fn control<'n>(&self, name: &'n str) -> Option<(&FileParams, &'n str)> {
+    fn control<'n>(&self, name: &'n str) -> Option<(&Source, &'n str)> {
         let (i, rest) = name
             .strip_prefix(CONTROL)?
             .strip_prefix('.')?
@@ -30,29 +30,32 @@ impl Source {
     }
 
     /// The same parameter under its `ControlNet`'s own name.
-    fn control_param(&self, param: &ParamSpec) -> Option<(&FileParams, ParamSpec)> {
-        let (file, name) = self.control(&param.name)?;
+    fn control_param(&self, param: &ParamSpec) -> Option<(&Source, ParamSpec)> {
+        let (source, name) = self.control(&param.name)?;
         let name = name.to_owned();
         let param = ParamSpec {
             name,
             ..param.clone()
         };
-        Some((file, param))
+        Some((source, param))
+    }
+
+    /// How a weight is held in memory, where the one of the file is held as `held` says.
+    fn dtype(&self, name: &str, held: impl Fn(DType) -> DType) -> DType {
+        let (stored, held) = (self.stored(name), held(self.file.dtype(name)));
+        let placed = self.loras.placed(self.part, name);
+        if merges(stored, held) || placed.iter().all(Placed::is_branch) {
+            held
+        } else {
+            DType::F16
+        }
     }
 
     /// Parameters of a graph; `held` says how a weight stored so is held in memory.
     pub(crate) fn params<'a>(&'a self, held: impl Fn(DType) -> DType + 'a) -> Params<'a> {
-        let dtype = move |name: &str| {
-            if let Some((file, name)) = self.control(name) {
-                return file.dtype(name);
-            }
-            let (stored, held) = (self.stored(name), held(self.file.dtype(name)));
-            let placed = self.loras.placed(self.part, name);
-            if merges(stored, held) || placed.iter().all(Placed::is_branch) {
-                held
-            } else {
-                DType::F16
-            }
+        let dtype = move |name: &str| match self.control(name) {
+            Some((control, name)) => control.dtype(name, |stored| stored),
+            None => self.dtype(name, &held),
         };
         Params::new(dtype)
             .with_branches(|name, held| self.branches(name, held))
@@ -62,8 +65,8 @@ impl Source {
     /// How a weight is held whose factors are apart in the file. A LoRA that cannot run beside the
     /// weight is merged into its values, which then have no factors.
     fn scaled(&self, name: &str) -> Option<Scaled> {
-        if let Some((file, name)) = self.control(name) {
-            return file.scaled(name);
+        if let Some((control, name)) = self.control(name) {
+            return control.scaled(name);
         }
         let placed = self.loras.placed(self.part, name);
         let beside = placed.iter().all(Placed::is_branch);
@@ -72,8 +75,8 @@ impl Source {
 
     /// Whether a parameter has to be made of what the files hold.
     pub(in crate::model) fn makes(&self, param: &ParamSpec) -> bool {
-        if let Some((file, param)) = self.control_param(param) {
-            return !file.has_same_dtype(&param);
+        if let Some((control, param)) = self.control_param(param) {
+            return control.makes(&param);
         }
         !self.loras.placed(self.part, &param.name).is_empty() || !self.file.has_same_dtype(param)
     }
@@ -117,11 +120,11 @@ impl Source {
         let placed = self.loras.placed(self.part, target);
         match placed.get(i.parse::<usize>().ok()?)? {
             Placed::Update(update) => Some((update, is_up)),
-            Placed::Factor(_) => None,
+            Placed::Factor(_) | Placed::Mix { .. } => None,
         }
     }
 
-    /// Values of a parameter of the graph with all updates added.
+    /// Values of a parameter of the graph with everything in `placed` done to it.
     fn merged(&self, param: &ParamSpec, placed: &[Placed]) -> Result<Vec<f32>, EngineError> {
         let key = (self.part, param.name.clone());
         let mut shape = param.shape;
@@ -147,6 +150,12 @@ impl Source {
                     values.iter_mut().for_each(|v| *v *= factor);
                     continue;
                 }
+                Placed::Mix { with, own, other } => {
+                    let theirs = with.merged(param, with.loras.placed(with.part, &param.name))?;
+                    let both = values.iter_mut().zip(theirs);
+                    both.for_each(|(v, t)| *v = *v * own + t * other);
+                    continue;
+                }
             };
             let reader = &self.loras.files[p.file].reader;
             if let Some(size) = delta::grown(&p.update) {
@@ -163,8 +172,8 @@ impl Source {
 
 impl ParamSource for Source {
     fn stored_rows(&self, param: &ParamSpec) -> Option<StoredRows> {
-        if let Some((file, param)) = self.control_param(param) {
-            return file.stored_rows(&param);
+        if let Some((control, param)) = self.control_param(param) {
+            return control.stored_rows(&param);
         }
         let is_made = self.branch_of(&param.name).is_some() || self.makes(param);
         (!is_made).then(|| self.file.stored_rows(param)).flatten()
@@ -177,14 +186,14 @@ impl ParamSource for Source {
         dst: &mut [u8],
     ) -> Result<(), ParamError> {
         match self.control_param(param) {
-            Some((file, param)) => file.read_rows(&param, rows, dst),
+            Some((control, param)) => control.read_rows(&param, rows, dst),
             None => self.file.read_rows(param, rows, dst),
         }
     }
 
     fn read(&self, param: &ParamSpec, dst: &mut [u8]) -> Result<(), ParamError> {
-        if let Some((file, param)) = self.control_param(param) {
-            return file.read(&param, dst);
+        if let Some((control, param)) = self.control_param(param) {
+            return control.read(&param, dst);
         }
         let fail = |what: String| ParamError {
             name: param.name.clone(),

@@ -3,7 +3,7 @@
 use super::{blocking, decoded, kept, told, unprocessable};
 use crate::app::App;
 use crate::error::Refused;
-use crate::recipe::{self, SAVES, upscaler_of};
+use crate::recipe::{self, RESIZERS, SAVES, upscaler_of};
 use crate::routes::json as parsed;
 use crate::routes::view::find_made;
 use axum::Json;
@@ -14,12 +14,6 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A1111's upscalers that are no network: none, and two ways to resize.
-const PLAIN: [(&str, &str); 3] = [
-    ("None", "nearest-exact"),
-    ("Lanczos", "lanczos"),
-    ("Nearest", "nearest-exact"),
-];
 /// The most times that a picture is enlarged.
 const MOST: f64 = 16.0;
 /// The longest side of a result.
@@ -32,7 +26,7 @@ pub(super) async fn upscalers(State(app): State<Arc<App>>) -> Result<Json<Value>
             "name": name, "model_name": file, "model_path": file, "model_url": null, "scale": 4,
         })
     };
-    let plain = PLAIN.iter().map(|(name, _)| row(name, None));
+    let plain = RESIZERS.iter().map(|(name, _)| row(name, None));
     let names = names.await?;
     let files = names.iter().map(|file| {
         let stem = file.rsplit_once('.').map_or(&**file, |(stem, _)| stem);
@@ -73,7 +67,7 @@ fn graph(app: &App, body: &Value) -> Result<Value, Refused> {
     let (name, picture) = kept(app, &decoded(image)?)?;
     let (width, height) = size(body, picture.width, picture.height)?;
     let wanted = body["upscaler_1"].as_str().unwrap_or("None");
-    let plain = PLAIN.iter().find(|(name, _)| *name == wanted);
+    let plain = RESIZERS.iter().find(|(name, _)| *name == wanted);
     let method = plain.map_or("lanczos", |(_, method)| method);
     let mut nodes = json!({
         "1": { "class_type": "LoadImage", "inputs": { "image": name } },

@@ -1,0 +1,54 @@
+//! Numbers in requests as A1111 reads them: whole ones and others, and texts of them, since forms
+//! have nothing else.
+
+use super::unprocessable;
+use crate::error::Refused;
+use serde_json::Value;
+
+/// A number; `None` where it is not given.
+pub(super) fn float(body: &Value, key: &str) -> Result<Option<f64>, Refused> {
+    let number = match &body[key] {
+        Value::Null => return Ok(None),
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_f64(),
+    };
+    let number = number.filter(|number: &f64| number.is_finite());
+    number.map(Some).ok_or_else(|| {
+        let found = &body[key];
+        unprocessable(format!("{key} is a number, not {found}"))
+    })
+}
+
+/// A number of something; `None` where it is 0 or not given.
+pub(super) fn count(body: &Value, key: &str) -> Result<Option<usize>, Refused> {
+    match float(body, key)? {
+        Some(number) if number < 0.0 || number.fract() != 0.0 => Err(unprocessable(format!(
+            "{key} is a whole number from 1 on, not {number}"
+        ))),
+        number => Ok(number.map(|number| number as usize).filter(|n| *n > 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_are_read_in_every_form() {
+        let body = json!({ "a": 64, "b": 64.0, "c": " 64 ", "d": 0, "e": null, "f": 6.5,
+                           "g": -1, "h": "wide", "i": [1], "j": "inf" });
+        let read = |key: &str| count(&body, key).ok();
+        for key in ["a", "b", "c"] {
+            assert_eq!(read(key), Some(Some(64)), "{key}");
+        }
+        for key in ["d", "e", "none"] {
+            assert_eq!(read(key), Some(None), "{key}");
+        }
+        for key in ["f", "g", "h", "i", "j"] {
+            assert_eq!(read(key), None, "{key}");
+        }
+        assert_eq!(float(&body, "f").ok(), Some(Some(6.5)));
+        assert_eq!(float(&body, "g").ok(), Some(Some(-1.0)));
+    }
+}
