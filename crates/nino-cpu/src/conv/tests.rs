@@ -155,7 +155,11 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
     let run = |cuts: &[usize], every: Option<&[f32]>| {
         // The residual is read and written in place, as plans allow.
         let (mut x, mut out) = (d.x.clone(), d.residual.clone());
-        let view = View::of(&mut out);
+        let start = out.as_mut_ptr();
+        let view = View {
+            ptr: start.cast(),
+            dtype: DType::F32,
+        };
         let conv = Conv {
             geometry: g,
             source: Source {
@@ -186,8 +190,7 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
                 match (method, every) {
                     (Method::Fixed, None) => fixed::run(&team, &conv, rows),
                     (Method::Fixed, Some(want)) => fixed::run_every_way(&team, &conv, rows, || {
-                        let at = view.ptr.cast::<f32>();
-                        let got = std::slice::from_raw_parts_mut(at, want.len());
+                        let got = std::slice::from_raw_parts_mut(start, want.len());
                         assert_eq!(got, want, "{case:?}");
                         got.copy_from_slice(&d.residual);
                     }),
