@@ -389,6 +389,37 @@ fn fixed_matches_f64() {
     }
 }
 
+/// Scratch is not in the plan but in what a thread is said to take.
+#[test]
+fn fixed_needs_as_much_scratch_as_f32() {
+    for (cin, cout, h) in [
+        (32, 64, 64),
+        (320, 320, 64),
+        (512, 512, 128),
+        (2560, 1280, 16),
+    ] {
+        let case = Case {
+            cin,
+            cout,
+            input: [1, h, h],
+            ..PLAIN
+        };
+        let wanted = WeightUse {
+            shape: [cout, 9, cin],
+            brain: true,
+        };
+        let level = Level::best();
+        for dtype in [DType::F16, DType::Q4_K] {
+            let weights = Packed::outline(level, dtype, wanted, "test").unwrap();
+            let fixed = fixed::scratch_bytes(&case.geometry(), &weights);
+            assert!(
+                fixed <= (34 << 20) / 10,
+                "{cin} {cout} {h} {dtype}: {fixed}"
+            );
+        }
+    }
+}
+
 #[test]
 fn pointwise_matches_f64() {
     for level in levels() {
