@@ -62,7 +62,7 @@ pub(crate) enum Close {
     F32,
     /// Transforms that lose a digit (Winograd).
     Transformed,
-    /// Transforms of factors rounded to int16: six standard deviations of the worst pixel of a tile.
+    /// Transforms of factors rounded to int16: six standard deviations of a tile's worst pixel.
     Fixed,
     /// Activations rounded to int8.
     Int8,

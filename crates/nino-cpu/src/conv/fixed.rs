@@ -7,8 +7,8 @@
 //!
 //! Products take half as long as in f32, and transforms longer, since they also find scales and
 //! round. So a task transforms less often: it keeps either transformed tiles of all channels and
-//! sums of one panel, or tiles of one block of channels and sums of many panels, as many as fit into
-//! [`BUDGET`] floats.
+//! sums of one panel, or tiles of one block of channels and sums of many panels, as many as fit
+//! into [`BUDGET`] floats.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -29,8 +29,8 @@ use crate::team::{Carver, Team, floats_bytes};
 
 /// Most tiles of a block. Filters are transformed anew for each.
 const TILES: usize = 128;
-/// Most floats of a task's transformed tiles and sums.
-const BUDGET: usize = 3 << 18;
+/// Most floats of a task's transformed tiles and sums, with which scratch is as large as in f32.
+const BUDGET: usize = 680 << 10;
 /// Slots between the panels of transformed filters.
 const FILTERS_POINT: usize = LDW * PANEL + SKEW;
 

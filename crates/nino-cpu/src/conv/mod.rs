@@ -2,7 +2,8 @@
 //!
 //! Both ways copy a piece of the input, enlarged, normalized and padded, into a cache-sized region
 //! (`region`) and read it with the register-tile kernel: `direct` with one segment per filter tap,
-//! `winograd` after transforming 6×6 tiles, and `fixed` does so in int16. A 1×1 convolution is a linear layer over its pixels.
+//! `winograd` after transforming 6×6 tiles, and `fixed` does so in int16. A 1×1 convolution is a
+//! linear layer over its pixels.
 //!
 //! # Safety
 //!

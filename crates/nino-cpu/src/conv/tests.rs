@@ -155,7 +155,11 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
     let run = |cuts: &[usize], every: Option<&[f32]>| {
         // The residual is read and written in place, as plans allow.
         let (mut x, mut out) = (d.x.clone(), d.residual.clone());
-        let view = View::of(&mut out);
+        let start = out.as_mut_ptr();
+        let view = View {
+            ptr: start.cast(),
+            dtype: DType::F32,
+        };
         let conv = Conv {
             geometry: g,
             source: Source {
@@ -186,8 +190,7 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
                 match (method, every) {
                     (Method::Fixed, None) => fixed::run(&team, &conv, rows),
                     (Method::Fixed, Some(want)) => fixed::run_every_way(&team, &conv, rows, || {
-                        let at = view.ptr.cast::<f32>();
-                        let got = std::slice::from_raw_parts_mut(at, want.len());
+                        let got = std::slice::from_raw_parts_mut(start, want.len());
                         assert_eq!(got, want, "{case:?}");
                         got.copy_from_slice(&d.residual);
                     }),
@@ -382,6 +385,37 @@ fn fixed_matches_f64() {
         }
         for dtype in [DType::F16, DType::BF16, DType::Q8_0] {
             check(level, Case { cin: 160, ..TILED }, dtype, Method::Fixed);
+        }
+    }
+}
+
+/// Scratch is not in the plan but in what a thread is said to take.
+#[test]
+fn fixed_needs_as_much_scratch_as_f32() {
+    for (cin, cout, h) in [
+        (32, 64, 64),
+        (320, 320, 64),
+        (512, 512, 128),
+        (2560, 1280, 16),
+    ] {
+        let case = Case {
+            cin,
+            cout,
+            input: [1, h, h],
+            ..PLAIN
+        };
+        let wanted = WeightUse {
+            shape: [cout, 9, cin],
+            brain: true,
+        };
+        let level = Level::best();
+        for dtype in [DType::F16, DType::Q4_K] {
+            let weights = Packed::outline(level, dtype, wanted, "test").unwrap();
+            let fixed = fixed::scratch_bytes(&case.geometry(), &weights);
+            assert!(
+                fixed <= (34 << 20) / 10,
+                "{cin} {cout} {h} {dtype}: {fixed}"
+            );
         }
     }
 }

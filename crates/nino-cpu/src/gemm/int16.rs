@@ -2,8 +2,8 @@
 //!
 //! A slot is a pair of neighboring values of k, as for pairs of bf16. Rows of A are [`LDW`] slots
 //! apart and have a scale each; a panel of B is `[slots][PANEL]` with a scale for each column. Who
-//! makes the factors sees to it that no sum of a block exceeds an int32: by the inequality of Cauchy
-//! and Schwarz it does not where the norms of rows and columns multiply to less than 2³¹.
+//! makes the factors sees to it that no sum of a block exceeds an int32: by the inequality of
+//! Cauchy and Schwarz it does not where the norms of rows and columns multiply to less than 2³¹.
 
 use super::micro::PANEL;
 use super::rates;

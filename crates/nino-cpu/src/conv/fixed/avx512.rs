@@ -185,7 +185,7 @@ unsafe fn filters_pair<F: Stored, const TWO: bool>(
     point: usize,
 ) {
     let mut halves = [[[_mm512_setzero_ps(); 3]; IN]; 2];
-    for i in 0..1 + usize::from(TWO) {
+    for i in 0..=usize::from(TWO) {
         for x in 0..3 {
             let mut taps = [_mm512_setzero_ps(); 3];
             for y in 0..3 {
