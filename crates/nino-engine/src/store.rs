@@ -412,7 +412,9 @@ fn held(plans: &[Arc<Plan>]) -> Arc<BTreeSet<Held>> {
             .flat_map(|f| f.params.iter().map(|(node, _)| *node))
             .collect();
         let mut reads = reads(graph);
-        graph.params().map(move |(node, p)| Held {
+        // Constants are a session's own: they depend on sizes, and the weights do not.
+        let params = graph.params().filter(|(_, p)| p.inline.is_none());
+        params.map(move |(node, p)| Held {
             name: p.name.clone(),
             dtype: p.dtype,
             shape: p.shape.to_vec(),

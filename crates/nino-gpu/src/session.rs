@@ -10,7 +10,7 @@ use crate::block::Window;
 use crate::exec::exec_error;
 use crate::kernel::Dispatch;
 use crate::submit::Submitter;
-use crate::weights::GpuWeights;
+use crate::weights::{Constants, GpuWeights};
 
 mod arena;
 pub(crate) mod build;
@@ -43,6 +43,8 @@ pub(crate) struct GpuSession {
     steady: bool,
     times: Vec<OpTime>,
     weights: Arc<GpuWeights>,
+    /// Held for the kernels that read them.
+    _constants: Arc<Constants>,
 }
 
 impl GpuSession {
@@ -53,9 +55,11 @@ impl GpuSession {
         weights: &Arc<GpuWeights>,
     ) -> Result<Vec<GpuSession>, ExecError> {
         let arena = Arc::new(Arena::new(gpu, plans).map_err(|e| exec_error(e, gpu))?);
+        let constants = Arc::new(gpu.load_constants(plans)?);
         let sessions = plans.iter().map(|plan| {
             let (gpu, arena) = (Arc::clone(gpu), Arc::clone(&arena));
-            GpuSession::new(gpu, Arc::clone(plan), Arc::clone(weights), arena)
+            let params = (Arc::clone(weights), Arc::clone(&constants));
+            GpuSession::new(gpu, Arc::clone(plan), params, arena)
         });
         sessions.collect()
     }
@@ -63,12 +67,13 @@ impl GpuSession {
     fn new(
         gpu: Arc<Gpu>,
         plan: Arc<Plan>,
-        weights: Arc<GpuWeights>,
+        (weights, constants): (Arc<GpuWeights>, Arc<Constants>),
         arena: Arc<Arena>,
     ) -> Result<GpuSession, ExecError> {
         let fail = |e| exec_error(e, &gpu);
         let buffers = Buffers {
             weights: &weights,
+            constants: &constants,
             pages: &arena.pages,
             slots: &arena.slots,
         };
@@ -89,6 +94,7 @@ impl GpuSession {
             steady: false,
             times,
             weights,
+            _constants: constants,
         })
     }
 

@@ -1,10 +1,11 @@
 //! Parameters on the device: each in a buffer of its own, filled through mapped staging. Those that
-//! a plan streams stay in host memory, as the kernels want them.
+//! a plan streams stay in host memory, as the kernels want them. Constants that a model computed
+//! itself are loaded for each session: they depend on sizes, and weights serve all of these.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use nino_graph::{Def, ExecError, Node, Op, ParamSource, ParamSpec, Plan};
+use nino_graph::{Def, ExecError, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
 
 use crate::block::Block;
 use crate::exec::exec_error;
@@ -21,6 +22,9 @@ pub(crate) struct GpuWeights {
     /// 3x3 weights stored in the order the convolution kernel reads them.
     pub(crate) packed: HashSet<String>,
 }
+
+/// Buffers of constants by name.
+pub(crate) type Constants = HashMap<String, Arc<wgpu::Buffer>>;
 
 /// Staging memory in flight before it is handed back.
 const STAGING_BYTES: u64 = 256 << 20;
@@ -51,10 +55,7 @@ impl Gpu {
                 }
                 weights.outside.insert(spec.name.clone(), block);
             } else {
-                let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
-                // 16 bytes more than whole words: unaligned block reads look one word ahead.
-                let size = (bytes as u64).next_multiple_of(16) + 16;
-                let buffer = self.raw_buffer(&spec.name, size, usage).map_err(fail)?;
+                let buffer = self.param_buffer(spec)?;
                 self.load(spec, source, packed, &buffer)?;
                 weights.buffers.insert(spec.name.clone(), Arc::new(buffer));
             }
@@ -68,6 +69,30 @@ impl Gpu {
         self.queue.submit([]);
         self.wait().map_err(|e| exec_error(e, self))?;
         Ok(weights)
+    }
+
+    /// The constants of some plans, each once.
+    pub(crate) fn load_constants(&self, plans: &[Arc<Plan>]) -> Result<Constants, ExecError> {
+        let mut constants = Constants::new();
+        for (_, spec) in plans.iter().flat_map(|plan| plan.graph().params()) {
+            if spec.inline.is_some() && !constants.contains_key(&spec.name) {
+                let buffer = self.param_buffer(spec)?;
+                self.load(spec, &NoSource, false, &buffer)?;
+                constants.insert(spec.name.clone(), Arc::new(buffer));
+            }
+        }
+        if !constants.is_empty() {
+            self.queue.submit([]);
+        }
+        Ok(constants)
+    }
+
+    fn param_buffer(&self, spec: &ParamSpec) -> Result<wgpu::Buffer, ExecError> {
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
+        // 16 bytes more than whole words: unaligned block reads look one word ahead.
+        let size = (spec.bytes() as u64).next_multiple_of(16) + 16;
+        let buffer = self.raw_buffer(&spec.name, size, usage);
+        buffer.map_err(|e| exec_error(e, self))
     }
 
     /// Fills a buffer with a parameter and zeros.
@@ -119,6 +144,18 @@ impl Gpu {
     }
 }
 
+/// The source of constants, whose values are in their specs.
+struct NoSource;
+
+impl ParamSource for NoSource {
+    fn read(&self, param: &ParamSpec, _dst: &mut [u8]) -> Result<(), ParamError> {
+        Err(ParamError {
+            name: param.name.clone(),
+            what: "it is no constant".to_owned(),
+        })
+    }
+}
+
 /// Parameters that only convolutions read which all want them packed.
 pub(crate) fn packable(caps: &Caps, plans: &[&Plan]) -> HashSet<String> {
     let (mut yes, mut no) = (HashSet::new(), HashSet::new());
@@ -146,7 +183,7 @@ pub(crate) fn packable(caps: &Caps, plans: &[&Plan]) -> HashSet<String> {
     &yes - &no
 }
 
-/// Every parameter of the plans once, and once more as streamed where one of them streams it.
+/// Every parameter of the plans but constants once, and once more as streamed where one of them streams it.
 fn wanted<'a>(plans: &[&'a Plan]) -> impl Iterator<Item = (&'a ParamSpec, bool)> {
     let mut found = BTreeMap::new();
     for plan in plans {
@@ -155,7 +192,8 @@ fn wanted<'a>(plans: &[&'a Plan]) -> impl Iterator<Item = (&'a ParamSpec, bool)>
             .iter()
             .flat_map(|f| f.params.iter().map(|(node, _)| *node))
             .collect();
-        for (node, spec) in plan.graph().params() {
+        let params = plan.graph().params();
+        for (node, spec) in params.filter(|(_, spec)| spec.inline.is_none()) {
             let streamed = fetched.contains(&node);
             found.insert((spec.name.as_str(), streamed), spec);
         }

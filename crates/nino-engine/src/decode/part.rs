@@ -96,7 +96,8 @@ pub(crate) fn shares(plan: &Plan) -> Vec<f64> {
 
 /// Weights on the device, with the slots of those that stream, for graphs that run by turns.
 pub(crate) fn weight_bytes(parts: &[Part]) -> usize {
-    memory(parts).weights
+    let memory = memory(parts);
+    memory.weights + memory.constants
 }
 
 /// Weights and activations on the device: what is then used.

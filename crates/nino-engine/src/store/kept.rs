@@ -46,7 +46,7 @@ struct Idle {
 struct Lent {
     id: LeaseId,
     key: WeightsKey,
-    /// Bytes of the arena, and of the ring that streamed weights pass through.
+    /// Bytes of the arena, of constants, and of the ring that streamed weights pass through.
     arena: usize,
     /// Bytes of weights that are on their way.
     loading: usize,
@@ -153,7 +153,7 @@ impl Kept {
     ) -> Result<LeaseId, NoRoom> {
         let there = self.weights.iter().any(|w| w.key == *key);
         let loading = if there { 0 } else { needs.weights };
-        let arena = needs.arena.bytes() + needs.ring;
+        let arena = needs.arena.bytes() + needs.ring + needs.constants;
         let need = loading + arena;
         while self.bytes().saturating_add(need) > capacity {
             if self.drop_oldest_sessions() || self.drop_oldest_weights(key) {

@@ -8,7 +8,7 @@ use super::StepRun;
 use crate::exec::exec_error;
 use crate::kernel::{Launch, View};
 use crate::lower::Lower;
-use crate::weights::GpuWeights;
+use crate::weights::{Constants, GpuWeights};
 use crate::{Caps, Gpu, GpuError};
 
 /// Where a session's values and parameters are.
@@ -23,6 +23,7 @@ pub(crate) struct Memory<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Buffers<'a> {
     pub(crate) weights: &'a GpuWeights,
+    pub(crate) constants: &'a Constants,
     pub(crate) pages: &'a [wgpu::Buffer],
     pub(crate) slots: &'a [wgpu::Buffer],
 }
@@ -31,7 +32,11 @@ impl<'a> Buffers<'a> {
     fn slot_or_weight(&self, slot: Option<usize>, name: &str) -> Option<&'a wgpu::Buffer> {
         match slot {
             Some(slot) => self.slots.get(slot),
-            None => self.weights.buffers.get(name).map(|b| &**b),
+            None => {
+                let constant = self.constants.get(name);
+                let buffer = constant.or_else(|| self.weights.buffers.get(name));
+                buffer.map(|b| &**b)
+            }
         }
     }
 }

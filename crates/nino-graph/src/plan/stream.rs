@@ -95,8 +95,11 @@ impl Plan {
 /// What plans of one network that run by turns take of the device's memory together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes of parameters that stay, each once.
+    /// Bytes of parameters that stay, each once, but for constants.
     pub weights: usize,
+    /// Bytes of constants that the models computed themselves, such as rotary tables. They depend
+    /// on sizes, so sessions have them, not the weights that sessions of all sizes share.
+    pub constants: usize,
     /// Bytes of the ring, which is there while a session is.
     pub ring: usize,
     pub arena: ArenaSize,
@@ -111,7 +114,13 @@ impl Memory {
             let params = plan.graph.params().filter(|(n, _)| !fetched.contains(n));
             params.map(|(_, p)| (p.name.as_str(), p.bytes())).collect()
         };
-        let weights = match &plans[..] {
+        let inline = |plan: &&'a Plan| -> Vec<(&'a str, usize)> {
+            let params = plan.graph.params().filter(|(_, p)| p.inline.is_some());
+            params.map(|(_, p)| (p.name.as_str(), p.bytes())).collect()
+        };
+        let constants: BTreeMap<&str, usize> = plans.iter().flat_map(inline).collect();
+        let constants: usize = constants.values().sum();
+        let resident = match &plans[..] {
             [plan] => plan.resident_bytes(),
             plans => {
                 let stay: BTreeMap<&str, usize> = plans.iter().flat_map(stays).collect();
@@ -121,7 +130,8 @@ impl Memory {
         let ring = |p: &&Plan| p.limits().fetch_copies * p.slot_bytes();
         let ring = plans.iter().map(ring).max().unwrap_or(0);
         Memory {
-            weights,
+            weights: resident - constants,
+            constants,
             ring,
             arena: ArenaSize::of(plans),
         }
@@ -129,7 +139,7 @@ impl Memory {
 
     /// Bytes on the device.
     pub fn bytes(self) -> usize {
-        self.weights + self.ring + self.arena.bytes()
+        self.weights + self.constants + self.ring + self.arena.bytes()
     }
 }
 

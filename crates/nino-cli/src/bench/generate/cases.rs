@@ -8,7 +8,9 @@ use crate::failure::Usage;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{ModelKind, SyntheticParams};
-use nino_models::{Denoiser, DenoiserShape, Vae, clip, flux, is_table, t5, unet, wan_transformer};
+use nino_models::{
+    Denoiser, DenoiserShape, Vae, clip, flux, flux2, is_table, t5, unet, wan_transformer, z_image,
+};
 use nino_weights::names;
 use std::path::Path;
 use std::sync::Arc;
@@ -99,6 +101,8 @@ pub(super) fn made_up() -> Vec<Case> {
         one(flux(), DType::Q8_0),
         one(flux(), DType::F8E4M3),
         one(flux(), DType::Q4_K),
+        one(klein(), DType::F16),
+        one(z_image(), DType::F16),
         one(t5(256, true), DType::F16),
         one(t5(256, true), DType::Q8_0),
         one(t5(512, true), DType::F16),
@@ -140,6 +144,24 @@ fn flux_at(name: &str, config: flux::Config, side: usize) -> (String, Kind) {
     let shape = step(1, side, FLUX_TOKENS);
     let net = Denoiser::Flux(config);
     let name = format!("flux {name} {pixels}x{pixels} {FLUX_TOKENS} tokens");
+    (name, Kind::Denoiser { net, shape })
+}
+
+/// Flux.2 klein 4B, whose latents are patches of 16 pixels.
+fn klein() -> (String, Kind) {
+    let net = Denoiser::Flux2(flux2::Config::klein_4b());
+    let name = format!("flux2 klein-4b 1024x1024 {FLUX_TOKENS} tokens");
+    let shape = step(1, 64, FLUX_TOKENS);
+    (name, Kind::Denoiser { net, shape })
+}
+
+/// Tokens of a prompt of Z-Image with its template.
+const Z_IMAGE_TOKENS: usize = 128;
+
+fn z_image() -> (String, Kind) {
+    let net = Denoiser::ZImage(z_image::Config::published());
+    let name = format!("z-image 1024x1024 {Z_IMAGE_TOKENS} tokens");
+    let shape = step(1, 128, Z_IMAGE_TOKENS);
     (name, Kind::Denoiser { net, shape })
 }
 

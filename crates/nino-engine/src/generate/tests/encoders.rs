@@ -86,3 +86,17 @@ fn encoders_in_gguf_fp8_and_int8_give_what_their_numbers_give() {
         assert!(rounding > 1e-9, "{name}: its numbers are not those of f16");
     }
 }
+
+/// Rotary tables and causal masks depend on the number of tokens; the weights do not.
+#[test]
+fn prompts_of_all_lengths_share_an_encoders_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    encoder(folder.path());
+    let path = folder.path().join("whole.safetensors");
+    let text = TextEncoders::open(&[path]).unwrap();
+    let store = store();
+    for prompt in ["a fox", PROMPT, "a fox in a deep forest, at night, in snow"] {
+        control(|c| encode_text(&store, &text, prompt, &[], c));
+    }
+    assert_eq!(store.usage().loads, 1);
+}

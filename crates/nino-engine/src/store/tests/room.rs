@@ -277,6 +277,7 @@ fn weights_that_arrive_after_the_device_was_lost_are_not_kept() {
     let net = tiny(1);
     let key = (net.net.clone(), held(std::slice::from_ref(&net.plan)));
     let needs = Memory {
+        constants: 0,
         weights: 10,
         ring: 0,
         arena: ArenaSize {
