@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use nino_graph::{Def, ExecError, Node, Op, ParamError, ParamSource, ParamSpec, Plan};
+use nino_graph::{Def, ExecError, Node, Op, ParamError, ParamSource, ParamSpec, Plan, StoredRows};
 
 use crate::block::Block;
 use crate::exec::exec_error;
@@ -28,6 +28,8 @@ pub(crate) type Constants = HashMap<String, Arc<wgpu::Buffer>>;
 
 /// Staging memory in flight before it is handed back.
 const STAGING_BYTES: u64 = 256 << 20;
+/// Bytes of a parameter that are staged at a time, where it can be read by parts.
+const PART_BYTES: usize = 64 << 20;
 
 impl Gpu {
     pub(crate) fn load_weights(
@@ -95,7 +97,8 @@ impl Gpu {
         buffer.map_err(|e| exec_error(e, self))
     }
 
-    /// Fills a buffer with a parameter and zeros.
+    /// Fills a buffer with a parameter and zeros. A large one goes by parts, where its source can
+    /// give them: the driver may take the memory of staging from the device's.
     fn load(
         &self,
         spec: &ParamSpec,
@@ -104,9 +107,41 @@ impl Gpu {
         buffer: &wgpu::Buffer,
     ) -> Result<(), ExecError> {
         let (bytes, size) = (spec.bytes(), buffer.size());
-        let staging = self.scoped(&spec.name, size, || {
-            let size = wgpu::BufferSize::new(size)?;
-            self.queue.write_buffer_with(buffer, 0, size)
+        let Some(rows) = rows_at_once(spec, source).filter(|_| !packed) else {
+            return self.stage(spec, (buffer, 0, size), |dst| {
+                let (values, behind) = dst.split_at_mut(bytes);
+                behind.fill(0);
+                self.fill(spec, source, packed, values)
+            });
+        };
+        let n_rows = spec.shape[0];
+        let row = bytes / n_rows;
+        for first in (0..n_rows).step_by(rows) {
+            let part = first..n_rows.min(first + rows);
+            let (at, len) = ((first * row) as u64, (part.len() * row) as u64);
+            self.stage(spec, (buffer, at, len), |dst| {
+                Ok(source.read_rows(spec, part, dst)?)
+            })?;
+            self.queue.submit([]);
+            self.wait().map_err(|e| exec_error(e, self))?;
+        }
+        let (at, len) = (bytes as u64, size - bytes as u64);
+        self.stage(spec, (buffer, at, len), |dst| {
+            dst.fill(0);
+            Ok(())
+        })
+    }
+
+    /// Fills `len` bytes of a parameter's buffer from `at` on through memory that the driver gives.
+    fn stage(
+        &self,
+        spec: &ParamSpec,
+        (buffer, at, len): (&wgpu::Buffer, u64, u64),
+        fill: impl FnOnce(&mut [u8]) -> Result<(), ExecError>,
+    ) -> Result<(), ExecError> {
+        let staging = self.scoped(&spec.name, len, || {
+            let len = wgpu::BufferSize::new(len)?;
+            self.queue.write_buffer_with(buffer, at, len)
         });
         let staging = staging.and_then(|view| {
             view.ok_or_else(|| GpuError::Validation {
@@ -115,12 +150,11 @@ impl Gpu {
             })
         });
         let mut view = staging.map_err(|e| exec_error(e, self))?;
-        view.slice(bytes..).fill(0);
-        let pointer = view.slice(..bytes).as_raw_element_ptr();
-        // SAFETY: the mapping is at least `bytes` long, is memory the driver handed out, lives as
-        // long as `view`, and nothing else refers to it meanwhile.
-        let dst = unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) };
-        self.fill(spec, source, packed, dst)
+        let pointer = view.slice(..).as_raw_element_ptr();
+        // SAFETY: the mapping is `len` long, is memory the driver handed out, lives as long as
+        // `view`, and nothing else refers to it meanwhile.
+        let dst = unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), len as usize) };
+        fill(dst)
     }
 
     /// The parameter's bytes in the order the kernels read them.
@@ -142,6 +176,19 @@ impl Gpu {
         }
         Ok(())
     }
+}
+
+/// The rows of a parameter that are staged at a time; nothing where it goes whole.
+fn rows_at_once(spec: &ParamSpec, source: &dyn ParamSource) -> Option<usize> {
+    let bytes = spec.bytes();
+    if bytes <= PART_BYTES || spec.inline.is_some() || spec.shape.rank() == 0 {
+        return None;
+    }
+    let row = bytes / spec.shape[0].max(1);
+    // Copies are of whole words.
+    let by_rows =
+        row > 0 && row.is_multiple_of(4) && source.stored_rows(spec) == Some(StoredRows::Same);
+    by_rows.then(|| (PART_BYTES / row).max(1))
 }
 
 /// The source of constants, whose values are in their specs.

@@ -30,14 +30,12 @@ pub(crate) struct Buffers<'a> {
 
 impl<'a> Buffers<'a> {
     fn slot_or_weight(&self, slot: Option<usize>, name: &str) -> Option<&'a wgpu::Buffer> {
-        match slot {
-            Some(slot) => self.slots.get(slot),
-            None => {
-                let constant = self.constants.get(name);
-                let buffer = constant.or_else(|| self.weights.buffers.get(name));
-                buffer.map(|b| &**b)
-            }
+        if let Some(slot) = slot {
+            return self.slots.get(slot);
         }
+        let constant = self.constants.get(name);
+        let buffer = constant.or_else(|| self.weights.buffers.get(name));
+        buffer.map(|b| &**b)
     }
 }
 
