@@ -1,6 +1,6 @@
 // The same product as gemm.wgsl for ROWS rows, a few: a workgroup makes four columns of them, and
-// its lanes share K, so that every weight is read once and from memory in whole lines. A lane's next
-// AHEAD reads of each column do not wait for one another.
+// its lanes share K, so that every weight is read once and from memory in whole lines. A lane's
+// next AHEAD reads of each column do not wait for one another.
 #include gemm_bind
 var<workgroup> part: array<vec4<f32>, ${LANES*ROWS}>;
 @compute @workgroup_size(${LANES})

@@ -230,7 +230,8 @@ pub(crate) fn packable(caps: &Caps, plans: &[&Plan]) -> HashSet<String> {
     &yes - &no
 }
 
-/// Every parameter of the plans but constants once, and once more as streamed where one of them streams it.
+/// Every parameter of the plans but constants once, and once more as streamed where one of them
+/// streams it.
 fn wanted<'a>(plans: &[&'a Plan]) -> impl Iterator<Item = (&'a ParamSpec, bool)> {
     let mut found = BTreeMap::new();
     for plan in plans {

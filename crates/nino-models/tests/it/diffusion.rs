@@ -98,7 +98,8 @@ fn clip_text_encoders() {
     }
 }
 
-/// As [`clip()`], of T5, with a storage type between and inside of layers. The mask is UMT5's alone.
+/// As [`clip()`], of T5, with a storage type between and inside of layers. The mask is UMT5's
+/// alone.
 fn t5(golden: &Golden, skip: usize, out: &'static str, [between, layers]: [DType; 2]) -> Recorded {
     let multilingual = golden.name == "umt5";
     let c = t5::Config::detect(&golden.find("")).unwrap();
@@ -154,7 +155,7 @@ impl ParamSource for Loud {
         self.0.read(param, dst)?;
         if param.name.contains("DenseReluDense.w") && !param.name.contains("wi_0") {
             let mut weight = Tensor::decode(param.dtype, param.shape, dst).unwrap();
-            weight.values.iter_mut().for_each(|v| *v *= 2000.0);
+            weight.values.iter_mut().for_each(|v| *v *= 500.0);
             dst.copy_from_slice(&weight.encode(param.dtype).unwrap());
         }
         Ok(())
@@ -170,12 +171,12 @@ fn t5_layers_in_f16_take_values_beyond_its_range() {
         values[&r.out[0].0].values.clone()
     };
     let exact = run([DType::F32; 2]);
-    let error = |types| Difference::between(&run(types), &exact).nmse;
-    let mixed = error([DType::F32, DType::F16]);
-    assert!(mixed < 1e-5, "{mixed}");
-    let plain = error([DType::F16; 2]);
+    let difference = |types| Difference::between(&run(types), &exact);
+    let mixed = difference([DType::F32, DType::F16]);
+    assert!(mixed.nmse < 1e-5 && mixed.not_finite == 0, "{mixed}");
+    let plain = difference([DType::F16; 2]);
     assert!(
-        plain.is_nan() || plain > 1e-2,
+        plain.nmse > 1e-2 || plain.not_finite > 0,
         "all in f16 is good enough: {plain}"
     );
 }

@@ -83,8 +83,8 @@ fn attention(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// Tokens that are ruled out by far less than any score could be: all of the last ones, or all later
-/// ones. Masks stay in f32, whatever the activations are.
+/// Tokens that are ruled out by far less than any score could be: all of the last ones, or all
+/// later ones. Masks stay in f32, whatever the activations are.
 fn text_attention(rng: &mut Rng) -> Vec<Case> {
     const NEVER: f64 = -1e30;
     let mut cases = Vec::new();

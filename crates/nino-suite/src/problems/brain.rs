@@ -67,11 +67,14 @@ fn surrounded(rng: &mut Rng) -> Case {
         scale: Some(c.param([COLUMNS], DType::F32, 0.5, 0.4)),
         bias: Some(c.param([COLUMNS], DType::F32, 0.0, 0.5)),
         act: Some(Act::Silu),
-        factor: Some(c.input([1, COLUMNS], BRAIN)),
-        residual: Some(c.input([ROWS, COLUMNS], BRAIN)),
-        post: None,
+        ..Epilogue::default()
     };
+    let factor = c.input([1, COLUMNS], BRAIN);
+    let residual = c.input([ROWS, COLUMNS], BRAIN);
+    // Devices that can take both into the epilogue do.
     let out = c.g.scaled_linear(x, w, epi);
+    let out = c.g.mul(out, factor);
+    let out = c.g.add(residual, out);
     let name = "linear of bf16 rows with all around it";
     c.finish(name, out, class(BRAIN, BRAIN, 1))
 }
