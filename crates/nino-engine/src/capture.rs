@@ -83,7 +83,7 @@ impl Captured {
     fn add_prompts(&mut self, name: &str, prompts: &[Conditioning]) {
         for (i, prompt) in prompts.iter().enumerate() {
             let shape = [prompt.tokens(), prompt.width];
-            self.add(&format!("{name}.{i}"), &shape, prompt.context.clone());
+            self.add(&format!("{name}.{i}"), &shape, prompt.context.to_vec());
             if !prompt.pooled.is_empty() {
                 let name = format!("{name}.{i}.pooled");
                 self.add(&name, &[prompt.pooled.len()], prompt.pooled.clone());

@@ -17,14 +17,15 @@ use crate::{DiffusionModel, EngineError, Hint, Latent, Mask, Upscale};
 use nino_models::flux::ReferenceMethod;
 use nino_models::{Denoiser, Family, VectorCond};
 use nino_sample::Seed;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// An encoded prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditioning {
-    /// `[tokens, width]`
-    pub context: Vec<f32>,
+    /// `[tokens, width]`. Shared by clones, which every stage makes: Flux.2's is 16 MB.
+    pub context: Arc<Vec<f32>>,
     /// Values of one token.
     pub width: usize,
     /// The same words in T5's vocabulary with their weights, by which Anima asks for the context;
@@ -159,7 +160,7 @@ impl Conditioning {
     #[must_use]
     pub fn zeroed(&self) -> Conditioning {
         Conditioning {
-            context: vec![0.0; self.context.len()],
+            context: Arc::new(vec![0.0; self.context.len()]),
             pooled: vec![0.0; self.pooled.len()],
             ..self.clone()
         }
@@ -249,7 +250,7 @@ impl Conditioning {
     #[must_use]
     pub fn followed_by(&self, other: &Conditioning) -> Conditioning {
         Conditioning {
-            context: [&self.context[..], &other.context].concat(),
+            context: Arc::new([&self.context[..], &other.context].concat()),
             ..self.clone()
         }
     }
@@ -271,7 +272,7 @@ impl Conditioning {
             mix(&self.pooled, &other.pooled)
         };
         Conditioning {
-            context: mix(&self.context, &other.context),
+            context: Arc::new(mix(&self.context, &other.context)),
             pooled,
             ..self.clone()
         }
@@ -294,13 +295,17 @@ impl Conditioning {
         }
     }
 
-    /// The context as a model is given it, repeated to `tokens`, a multiple of its own. Zeros are
-    /// in front of what is too short for Flux.2.
-    pub(crate) fn context_for(&self, model: &DiffusionModel, tokens: usize) -> Vec<f32> {
-        let more = self.tokens_for(model) - self.tokens();
-        let mut context = vec![0.0; more * self.width];
+    /// The context as the model's input, `[tokens, width]`: repeated to `tokens`, a multiple of its
+    /// own. A context that is too short for Flux.2 is padded with zeros in front.
+    pub(crate) fn context_for(&self, model: &DiffusionModel, tokens: usize) -> Cow<'_, [f32]> {
+        let padding = self.tokens_for(model) - self.tokens();
+        let repeats = tokens / self.tokens_for(model).max(1);
+        if padding == 0 && repeats == 1 {
+            return Cow::Borrowed(&self.context);
+        }
+        let mut context = vec![0.0; padding * self.width];
         context.extend_from_slice(&self.context);
-        context.repeat(tokens / self.tokens_for(model).max(1))
+        Cow::Owned(context.repeat(repeats))
     }
 
     /// The label vector of a family for a picture of `pixels` (width and height) that is sampled

@@ -1,5 +1,6 @@
 //! Latents as users have them: what ComfyUI's SaveLatent, diffusers and `torch.save` write.
 
+use crate::transpose::transpose;
 use crate::{EngineError, LatentSize, Upscale};
 use nino_dtype::DType;
 use nino_media::resize;
@@ -137,11 +138,9 @@ impl Latent {
         }
         let positions = frames * height * width;
         let mut values = vec![0.0; planes.len()];
-        for (i, plane) in planes.chunks_exact(positions).enumerate() {
-            let (b, c) = (i / channels, i % channels);
-            for (at, &v) in plane.iter().enumerate() {
-                values[(b * positions + at) * channels + c] = v;
-            }
+        let item = positions * channels;
+        for (planes, values) in planes.chunks_exact(item).zip(values.chunks_exact_mut(item)) {
+            transpose(planes, positions, values);
         }
         Ok(Latent {
             batch,
@@ -225,12 +224,11 @@ impl Latent {
     /// The values as torch has them, `[b, c, t, h, w]`.
     pub fn planes(&self) -> Vec<f32> {
         let positions = self.frames * self.height * self.width;
+        let item = positions * self.channels;
         let mut planes = vec![0.0; self.values.len()];
-        for (at, pixel) in self.values.chunks_exact(self.channels).enumerate() {
-            let (b, at) = (at / positions, at % positions);
-            for (c, &v) in pixel.iter().enumerate() {
-                planes[(b * self.channels + c) * positions + at] = v;
-            }
+        let items = self.values.chunks_exact(item);
+        for (pixels, planes) in items.zip(planes.chunks_exact_mut(item)) {
+            transpose(pixels, self.channels, planes);
         }
         planes
     }

@@ -33,6 +33,7 @@ mod synthetic;
 mod tests;
 mod text;
 pub mod timeline;
+mod transpose;
 mod units;
 mod upscale;
 mod uso;

@@ -180,9 +180,7 @@ impl Conditioning {
             StyleStrength::Multiply(factor) => factor,
             StyleStrength::Heed(_) => 1.0,
         };
-        prompt
-            .context
-            .extend(style.values.iter().map(|v| v * factor));
+        Arc::make_mut(&mut prompt.context).extend(style.values.iter().map(|v| v * factor));
         let bias = match strength {
             StyleStrength::Heed(share) => share.ln().max(UNHEEDED),
             StyleStrength::Multiply(_) => 0.0,

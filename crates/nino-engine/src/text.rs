@@ -14,6 +14,7 @@ use nino_models::llm;
 use nino_text::{Tokens, tokenize};
 pub use seen::{encode_seen, pictures_before};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The most bytes of a prompt. No model was made for more.
 pub const MAX_PROMPT_BYTES: usize = 100 * 1024;
@@ -167,7 +168,7 @@ fn encode(
     let mut joined = Vec::new();
     for ((parts, pooled), prompt) in contexts.iter().zip(pooled).zip(prompts) {
         joined.push(Conditioning {
-            context: side_by_side(parts),
+            context: Arc::new(side_by_side(parts)),
             width: parts.iter().map(|(width, _)| width).sum(),
             queries: text.queries(prompt)?,
             pooled,

@@ -95,7 +95,7 @@ impl PyConditioning {
         };
         let references = args.references.iter().map(|r| latent(r).map(Arc::new));
         Ok(PyConditioning(Conditioning {
-            context,
+            context: Arc::new(context),
             width,
             pooled,
             size: SizeHint {
@@ -124,7 +124,7 @@ impl PyConditioning {
     #[getter]
     fn context(&self) -> Array {
         let c = &self.0;
-        Array::new(c.context.clone(), &[c.tokens(), c.width])
+        Array::new(c.context.to_vec(), &[c.tokens(), c.width])
     }
 
     /// `[width]`; `None` of a family that has none.

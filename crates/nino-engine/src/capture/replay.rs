@@ -207,7 +207,7 @@ impl Captured<'_> {
         }
         let made = encode_texts(store, &encoders, &each("prompt"), &[], control)?;
         let values = |prompts: &[Conditioning]| -> Vec<f32> {
-            let both = prompts.iter().flat_map(|p| [&p.context, &p.pooled]);
+            let both = prompts.iter().flat_map(|p| [&*p.context, &p.pooled]);
             both.flatten().copied().collect()
         };
         Ok((values(&self.prompts("out")?), values(&made)))
@@ -259,7 +259,7 @@ impl Captured<'_> {
             let pooled = format!("{name}.{i}.pooled");
             let (shape, context) = self.values(&entry.name)?;
             prompts.push(Conditioning {
-                context,
+                context: context.into(),
                 width: shape.last().copied().unwrap_or(0),
                 pooled: if self.reader.index().contains(&pooled) {
                     self.values(&pooled)?.1

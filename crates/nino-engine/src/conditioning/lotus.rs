@@ -2,6 +2,7 @@
 //! `LotusConditioning`.
 
 use super::Conditioning;
+use std::sync::Arc;
 
 /// What OpenCLIP-H makes of an empty text, start and end: `[2, 1024]` in f16, little-endian.
 /// `goldens/nodes/lotus.py` recorded it from ComfyUI's node.
@@ -14,7 +15,7 @@ impl Conditioning {
         let (pairs, _) = EMPTY.as_chunks::<2>();
         let value = |bits: &[u8; 2]| nino_dtype::f16_to_f32(u16::from_le_bytes(*bits));
         Conditioning {
-            context: pairs.iter().map(value).collect(),
+            context: Arc::new(pairs.iter().map(value).collect()),
             width: WIDTH,
             ..Conditioning::default()
         }

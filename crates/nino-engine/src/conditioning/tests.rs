@@ -2,6 +2,7 @@
 
 use super::{Conditioning, SizeHint};
 use nino_models::Family;
+use std::sync::Arc;
 
 #[test]
 fn sizes_are_told_in_their_order() {
@@ -30,7 +31,7 @@ fn sizes_are_told_in_their_order() {
 #[test]
 fn conditioning_of_another_width_is_refused_with_the_numbers() {
     let prompt = Conditioning {
-        context: vec![0.0; 2 * 768],
+        context: Arc::new(vec![0.0; 2 * 768]),
         width: 768,
         ..Conditioning::default()
     };
@@ -41,7 +42,7 @@ fn conditioning_of_another_width_is_refused_with_the_numbers() {
         .to_string();
     assert!(error.contains("1024") && error.contains("768"), "{error}");
     let mut bad = prompt.clone();
-    bad.context[3] = f32::NAN;
+    Arc::make_mut(&mut bad.context)[3] = f32::NAN;
     let error = bad.check(Family::Sd1, 768, None).unwrap_err().to_string();
     assert!(error.contains("1 of 1536"), "{error}");
 }

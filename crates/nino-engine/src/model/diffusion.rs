@@ -270,7 +270,7 @@ impl DiffusionModel {
         // Each size is told as 256 values.
         let pooled = wants.y.unwrap_or(0).saturating_sub(256 * sizes);
         Conditioning {
-            context: vec![0.0; TOKENS * wants.context],
+            context: Arc::new(vec![0.0; TOKENS * wants.context]),
             width: wants.context,
             pooled: vec![0.0; pooled],
             ..Conditioning::default()

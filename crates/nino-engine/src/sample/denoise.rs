@@ -182,8 +182,7 @@ impl DenoiserPlan {
             let parts = prompts.iter().map(|p| part(p).repeat(whole.batch));
             parts.flatten().collect()
         };
-        let contexts = each(&|p| p.conditioning.context_for(model, self.tokens));
-        let mut fixed = vec![encoded(nodes.context, &contexts)?];
+        let mut fixed = vec![(nodes.context, self.contexts(prompts, model, whole.batch)?)];
         if let Some(queries) = nodes.t5_tokens {
             let words = prompts.iter().flat_map(|p| {
                 let ids = p.conditioning.queries.iter().map(|&(id, _)| id as i32);
@@ -284,6 +283,26 @@ impl DenoiserPlan {
 }
 
 impl DenoiserPlan {
+    /// The encoded contexts of a run, each repeated for every image of a batch. They are the largest
+    /// inputs, so each is converted straight to its place.
+    fn contexts(
+        &self,
+        prompts: &[Prompt<'_>],
+        model: &DiffusionModel,
+        batch: usize,
+    ) -> Result<Vec<u8>, EngineError> {
+        let (graph, node) = (self.plan.graph(), self.nodes.context);
+        let mut bytes = vec![0; graph.bytes(node)];
+        let mut rows = bytes.chunks_exact_mut(graph.bytes(node) / (prompts.len() * batch));
+        for prompt in prompts {
+            let context = prompt.conditioning.context_for(model, self.tokens);
+            for row in rows.by_ref().take(batch) {
+                nino_dtype::encode(graph.dtype(node), &context, row)?;
+            }
+        }
+        Ok(bytes)
+    }
+
     /// How runs of these prompts are steered.
     fn pulls(&self, prompts: &[Prompt<'_>], model: &DiffusionModel) -> Vec<Vec<Pull>> {
         let each: Vec<Vec<Pull>> = prompts

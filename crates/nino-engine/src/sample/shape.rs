@@ -1,5 +1,6 @@
 //! The size of the latents of a run, and the order of their values inside and outside of a network.
 
+use crate::transpose::transpose;
 use crate::{Latent, LatentSize};
 
 /// Size of the latents to sample.
@@ -85,26 +86,16 @@ pub(crate) fn channels_last(values: &[f32], shape: LatentShape) -> Vec<f32> {
 }
 
 pub(super) fn to_channels_last(values: &[f32], shape: LatentShape, out: &mut [f32]) {
-    let (c, pixels) = (shape.channels, shape.pixels());
-    for (image, out) in values
-        .chunks_exact(c * pixels)
-        .zip(out.chunks_exact_mut(c * pixels))
-    {
-        for (at, v) in out.iter_mut().enumerate() {
-            *v = image[at % c * pixels + at / c];
-        }
+    let item = shape.item_len();
+    for (planes, out) in values.chunks_exact(item).zip(out.chunks_exact_mut(item)) {
+        transpose(planes, shape.pixels(), out);
     }
 }
 
 /// `[b, t, h, w, c]` → `[b, c, t, h, w]`
 pub(super) fn channels_first(values: &[f32], shape: LatentShape, out: &mut [f32]) {
-    let (c, pixels) = (shape.channels, shape.pixels());
-    for (image, out) in values
-        .chunks_exact(c * pixels)
-        .zip(out.chunks_exact_mut(c * pixels))
-    {
-        for (at, &v) in image.iter().enumerate() {
-            out[at % c * pixels + at / c] = v;
-        }
+    let item = shape.item_len();
+    for (pixels, out) in values.chunks_exact(item).zip(out.chunks_exact_mut(item)) {
+        transpose(pixels, shape.channels, out);
     }
 }

@@ -115,10 +115,10 @@ fn requests_that_cannot_be_meant_are_refused_by_kind() {
         p.prompts[0].width = 384;
     });
     told(ErrorKind::Request, "7", &|p| {
-        p.prompts[0].context.truncate(7);
+        Arc::make_mut(&mut p.prompts[0].context).truncate(7);
     });
     told(ErrorKind::Request, "1 of", &|p| {
-        p.prompts[0].context[9] = f32::NAN;
+        Arc::make_mut(&mut p.prompts[0].context)[9] = f32::NAN;
     });
     told(ErrorKind::Request, "1 of 256", &|p| {
         p.latent.values[3] = f32::INFINITY;

@@ -2,10 +2,11 @@
 
 use super::{StyleStrength, StyleTokens};
 use crate::{Conditioning, EngineError};
+use std::sync::Arc;
 
 fn prompt() -> Conditioning {
     Conditioning {
-        context: vec![1.0; 6],
+        context: Arc::new(vec![1.0; 6]),
         width: 2,
         ..Conditioning::default()
     }

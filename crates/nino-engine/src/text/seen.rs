@@ -69,7 +69,7 @@ pub fn encode_seen(
     let made = encoder::run(store, text, 0, &[tokens], &inversions, 0, control)?;
     let made = made.into_iter().next().unwrap_or_default();
     let encoded = Conditioning {
-        context: made.hidden,
+        context: Arc::new(made.hidden),
         width: text.width(0),
         ..Conditioning::default()
     };

@@ -9,6 +9,7 @@ use crate::value::Value;
 use nino_engine::{
     Conditioning, Encoder, Family, SizeHint, T5Padding, TextEncoders, encode_text, encode_texts,
 };
+use std::sync::Arc;
 
 const SIDE: (i128, i128) = (0, MAX_SIDE);
 const T5_LENGTH: (i128, i128) = (0, 10_000);
@@ -139,7 +140,7 @@ fn side_by_side(
         context.extend_from_slice(&token(wide, i)[split..]);
     }
     Conditioning {
-        context,
+        context: Arc::new(context),
         ..wide.clone()
     }
 }

@@ -55,6 +55,7 @@ fn states(path: &Path) -> Vec<f32> {
     control(|c| encode_text(&store(), &text, PROMPT, &[], c))
         .0
         .context
+        .to_vec()
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn wide_flux2_dev_makes_what_comfyui_makes() {
     let context = case.golden("context");
     let prompt = Conditioning {
         width: context.len() / 8,
-        context,
+        context: context.into(),
         ..Conditioning::default()
     };
     check_paths(&case, &prompt);

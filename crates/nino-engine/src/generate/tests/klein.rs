@@ -144,7 +144,7 @@ fn wide_klein_makes_what_comfyui_makes() {
     let context = case.golden("context").repeat(32);
     let prompt = Conditioning {
         width: context.len() / 512,
-        context,
+        context: context.into(),
         ..Conditioning::default()
     };
     check_paths(&case, &prompt, &prompt);

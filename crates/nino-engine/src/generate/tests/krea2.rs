@@ -40,7 +40,7 @@ fn wide_krea2_makes_what_comfyui_makes() {
     let context = case.golden("context");
     let prompt = Conditioning {
         width: context.len() / 3,
-        context,
+        context: context.into(),
         ..Conditioning::default()
     };
     let prompts = Prompts {
