@@ -1,5 +1,6 @@
 // What happens to an accumulator before it is stored: factors of rows as f16, scale, bias,
-// activation, factor, residual, a second activation.
+// activation, factor, a residual or, with PRODUCT, another factor of the result's shape, a second
+// activation.
 fn biased4(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
   var y = v;
 #if HALVES == 1
@@ -35,6 +36,15 @@ fn biased4(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
 #endif
   return y;
 }
+#if RES
+fn joined4(y: vec4<f32>, r: vec4<f32>) -> vec4<f32> {
+#if PRODUCT
+  return y * r;
+#else
+  return y + r;
+#endif
+}
+#endif
 fn posted4(y: vec4<f32>) -> vec4<f32> {
 #if POST
   return vec4<f32>(post_act(y.x), post_act(y.y), post_act(y.z), post_act(y.w));
@@ -46,9 +56,11 @@ fn finish4(v: vec4<f32>, m: u32, n: u32, z: u32) -> vec4<f32> {
   var y = biased4(v, m, n);
 #if RES
 #if VO
-  y = y + R_4(p.r_off + z * p.r_batch + m * p.n + n);
+  y = joined4(y, R_4(p.r_off + z * p.r_batch + m * p.n + n));
 #else
-  for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { y[i] = y[i] + R_1(p.r_off + z * p.r_batch + m * p.n + n + i); } }
+  var r = y;
+  for (var i = 0u; i < 4u; i++) { if (n + i < p.n) { r[i] = R_1(p.r_off + z * p.r_batch + m * p.n + n + i); } }
+  y = joined4(y, r);
 #endif
 #endif
   return posted4(y);
@@ -59,13 +71,13 @@ fn store8(m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>) {
   O_set8(o, finish4(a, m, n, z), finish4(b, m, n + 4u, z));
 }
 #if RES && RT > 0
-// The same in two parts: eight values of the residual, read early, and what is done with them.
+// The same in two parts: eight values beside the result, read early, and what is done with them.
 fn res8(m: u32, n: u32, z: u32) -> vec4<u32> { return R[(p.r_off + z * p.r_batch + m * p.n + n) >> 3u]; }
 fn store8_with(r: vec4<u32>, m: u32, n: u32, z: u32, a: vec4<f32>, b: vec4<f32>) {
   let ra = vec4<f32>(R_unpack(r.x), R_unpack(r.y));
   let rb = vec4<f32>(R_unpack(r.z), R_unpack(r.w));
   let o = p.o_off + z * p.o_batch + m * p.n + n;
-  O_set8(o, posted4(biased4(a, m, n) + ra), posted4(biased4(b, m, n + 4u) + rb));
+  O_set8(o, posted4(joined4(biased4(a, m, n), ra)), posted4(joined4(biased4(b, m, n + 4u), rb)));
 }
 #endif
 #endif

@@ -82,17 +82,17 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) n: vec3<u
 #else
   let o0 = p.o_off + r * p.d;
 #if VEC
-  for (var i = t * 4u; i < p.d; i += 512u) { O_set4(o0 + i, result4(X_4(x0 + i), i, mean, rstd, r / p.rows_per)); }
+  for (var i = t * 4u; i < p.d; i += 512u) { O_set4(o0 + i, result4(X_4(x0 + i), i, mean, rstd, r)); }
 #elif OT == 0
-  for (var i = t; i < p.d; i += 128u) { O_word(o0 + i, vec2<f32>(result(X_1(x0 + i), i, mean, rstd, r / p.rows_per))); }
+  for (var i = t; i < p.d; i += 128u) { O_word(o0 + i, vec2<f32>(result(X_1(x0 + i), i, mean, rstd, r))); }
 #else
   // Whole words; the first and last may belong half to a neighbouring row, so the host makes even
   // and odd rows in two dispatches (step 2).
   let w0 = o0 & 0xfffffffeu;
   for (var w = w0 + t * 2u; w < o0 + p.d; w += 256u) {
     var v = vec2<f32>(O_1(w), O_1(w + 1u));
-    if (w >= o0) { v.x = result(X_1(x0 + (w - o0)), w - o0, mean, rstd, r / p.rows_per); }
-    if (w + 1u < o0 + p.d) { v.y = result(X_1(x0 + (w + 1u - o0)), w + 1u - o0, mean, rstd, r / p.rows_per); }
+    if (w >= o0) { v.x = result(X_1(x0 + (w - o0)), w - o0, mean, rstd, r); }
+    if (w + 1u < o0 + p.d) { v.y = result(X_1(x0 + (w + 1u - o0)), w + 1u - o0, mean, rstd, r); }
     O_word(w, v);
   }
 #endif

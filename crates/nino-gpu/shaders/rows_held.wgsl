@@ -100,13 +100,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) n: vec3<u
 #for j 0 ROUNDS
     if (in${j}) {
       let o = p.o_off + r${j} * p.d + i;
-      let b = r${j} / p.rows_per;
 #if E == 8
-      let y0 = finish4((lo(v${j}_${k}) - mean${j}) * rstd${j}, own, i, b);
-      let y1 = finish4((hi(v${j}_${k}) - mean${j}) * rstd${j}, next, i + 4u, b);
+      let y0 = finish4((lo(v${j}_${k}) - mean${j}) * rstd${j}, own, i, r${j});
+      let y1 = finish4((hi(v${j}_${k}) - mean${j}) * rstd${j}, next, i + 4u, r${j});
       O_set8(o, y0, y1);
 #else
-      O_set4(o, finish4((bitcast<vec4<f32>>(v${j}_${k}) - mean${j}) * rstd${j}, own, i, b));
+      O_set4(o, finish4((bitcast<vec4<f32>>(v${j}_${k}) - mean${j}) * rstd${j}, own, i, r${j}));
 #endif
     }
 #endfor

@@ -186,6 +186,8 @@ impl Caps {
             gate_into_linear: self.has_wgmma().then_some(takes_gate as TakesGate),
             split_linear: Some(self.limits().align),
             factor_into_linear: true,
+            product_into_linear: true,
+            epilogue_into_norm: true,
             ..Rewrites::ALL
         }
     }

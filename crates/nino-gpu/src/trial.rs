@@ -161,7 +161,7 @@ impl Gpu {
             bias: None,
             scale: None,
             factor: None,
-            residual: None,
+            beside: None,
             prologue: None,
             act: ActCode::default(),
             post: ActCode::default(),

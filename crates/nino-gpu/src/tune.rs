@@ -215,7 +215,7 @@ impl Scene {
             scale: None,
             bias: None,
             factor: None,
-            residual: None,
+            beside: None,
             prologue: None,
             act: ActCode::default(),
             post: ActCode::default(),

@@ -5,8 +5,8 @@
 //! and nodes keep their numbers.
 
 use crate::{
-    Act, BinaryFn, Def, Epilogue, Gate, Graph, Linear, Node, Op, Over, Prologue, Reshape, Shape,
-    Slice, Stats, Unary, UpsampleMode,
+    Act, Binary, BinaryFn, Def, Epilogue, Gate, Graph, Linear, Node, Op, Over, Prologue, Reshape,
+    Shape, Slice, Stats, Unary, UpsampleMode,
 };
 use nino_dtype::DType;
 
@@ -32,6 +32,11 @@ pub struct Rewrites {
     pub split_linear: Option<usize>,
     /// A factor for each column, which is the same for all rows, into the linear before it.
     pub factor_into_linear: bool,
+    /// The product with another activation of the same shape into the later of the linears before
+    /// it: the two halves of SwiGLU.
+    pub product_into_linear: bool,
+    /// A factor for each column, then a residual add, into the norm of rows before them.
+    pub epilogue_into_norm: bool,
     /// Activation into the norm before it.
     pub act_into_norm: bool,
     /// Nearest upsample into the conv that follows.
@@ -46,6 +51,8 @@ impl Rewrites {
         gate_into_linear: None,
         split_linear: None,
         factor_into_linear: false,
+        product_into_linear: false,
+        epilogue_into_norm: false,
         norm_into_conv: true,
         norm_into_linear: true,
         epilogue: true,
@@ -57,6 +64,8 @@ impl Rewrites {
         gate_into_linear: None,
         split_linear: None,
         factor_into_linear: false,
+        product_into_linear: false,
+        epilogue_into_norm: false,
         norm_into_conv: false,
         norm_into_linear: false,
         epilogue: false,
@@ -79,7 +88,7 @@ pub fn rewrite(graph: &Graph, on: Rewrites) -> Graph {
     if on.epilogue {
         let steady = g.steady();
         sweep(&mut g, |g, users, node| {
-            fuse_epilogue(g, users, node, &steady, on.factor_into_linear)
+            fuse_epilogue(g, users, node, &steady, on)
         });
     }
     if let Some(takes) = on.gate_into_linear {
@@ -87,6 +96,9 @@ pub fn rewrite(graph: &Graph, on: Rewrites) -> Graph {
     }
     if on.act_into_norm {
         sweep(&mut g, fuse_act_into_norm);
+    }
+    if on.epilogue_into_norm {
+        sweep(&mut g, fuse_after_norm);
     }
     // Only after activations went into norms: a norm with its activation is what a conv takes over.
     sweep(&mut g, |g, users, node| fuse_norm(g, users, node, on));
@@ -129,47 +141,57 @@ fn sweep(g: &mut Graph, mut fuse: impl FnMut(&mut Graph, &Users, Node) -> Option
 }
 
 /// `act(f(x))` and `f(x) + y` where f is a conv or a linear, and `f(x) * y` where f is a linear and
-/// `factors` are taken. One that need not run each time does not take in what changes.
+/// the device takes factors or products. One that need not run each time does not take in what
+/// changes.
 fn fuse_epilogue(
     g: &mut Graph,
     users: &Users,
     node: Node,
     steady: &[bool],
-    factors: bool,
+    on: Rewrites,
 ) -> Option<()> {
+    let can = |n: Node| {
+        users.single(n)
+            && g.op(n).and_then(epilogue_of).is_some()
+            && g.shape(n) == g.shape(node)
+            && steady[n.index()] == steady[node.index()]
+    };
+    // The later of the two, so that its other operand's life is not stretched for nothing.
+    let later = |o: &Binary| {
+        if can(o.b) && (o.b > o.a || !can(o.a)) {
+            (o.b, o.a)
+        } else {
+            (o.a, o.b)
+        }
+    };
+    let same =
+        |y: Node| g.shape(y) == g.shape(node) && !g.is_param(y) && g.dtype(y) == g.dtype(node);
     let (source, extra) = match g.op(node)? {
         Op::Unary(o) => (o.x, Extra::Act(o.act)),
         Op::Binary(o) if o.f == BinaryFn::Add => {
-            let can = |n: Node| {
-                users.single(n)
-                    && g.op(n).and_then(epilogue_of).is_some()
-                    && g.shape(n) == g.shape(node)
-                    && steady[n.index()] == steady[node.index()]
-            };
-            // The later of the two, so that its other operand's life is not stretched for nothing.
-            let (x, y) = if can(o.b) && (o.b > o.a || !can(o.a)) {
-                (o.b, o.a)
-            } else {
-                (o.a, o.b)
-            };
+            let (x, y) = later(o);
             let bias = g.is_param(y) && g.shape(y) == Shape::from([g.shape(node).last_dim()]);
-            let same = g.shape(y) == g.shape(node) && !g.is_param(y) && g.dtype(y) == g.dtype(node);
-            match (bias, same) {
+            match (bias, same(y)) {
                 (true, _) => (x, Extra::Bias(y)),
                 (_, true) => (x, Extra::Residual(y)),
                 _ => return None,
             }
         }
-        Op::Binary(o) if o.f == BinaryFn::Mul && factors => {
-            let (x, y) = if is_factor(g, o.b, node) {
-                (o.a, o.b)
+        Op::Binary(o) if o.f == BinaryFn::Mul => {
+            let factor = [(o.a, o.b), (o.b, o.a)]
+                .into_iter()
+                .find(|&(_, y)| on.factor_into_linear && is_factor(g, y, node));
+            let (x, extra) = if let Some((x, y)) = factor {
+                (x, Extra::Factor(y))
             } else {
-                (o.b, o.a)
+                let (x, y) = later(o);
+                let taken = on.product_into_linear && x != y && same(y);
+                (x, taken.then_some(Extra::Multiplier(y))?)
             };
-            if !is_factor(g, y, node) || !matches!(g.op(x), Some(Op::Linear(_))) {
+            if !matches!(g.op(x), Some(Op::Linear(_))) {
                 return None;
             }
-            (x, Extra::Factor(y))
+            (x, extra)
         }
         _ => return None,
     };
@@ -182,15 +204,18 @@ fn fuse_epilogue(
     let mut op = g.op(source)?.clone();
     let e = epilogue_mut(&mut op)?;
     match extra {
-        Extra::Act(act) if e.post.is_none() && (e.residual.is_some() || e.factor.is_some()) => {
+        Extra::Act(act) if e.post.is_none() && (e.beside().is_some() || e.factor.is_some()) => {
             e.post = Some(act);
         }
         Extra::Act(act) if e.act.is_none() && e.post.is_none() => e.act = Some(act),
-        Extra::Factor(f) if e.factor.is_none() && e.residual.is_none() && e.post.is_none() => {
+        Extra::Factor(f) if e.factor.is_none() && e.beside().is_none() && e.post.is_none() => {
             e.factor = Some(f);
         }
         Extra::Bias(b) if *e == Epilogue::default() => e.bias = Some(b),
-        Extra::Residual(r) if e.residual.is_none() && e.post.is_none() => e.residual = Some(r),
+        Extra::Residual(r) if e.beside().is_none() && e.post.is_none() => e.residual = Some(r),
+        Extra::Multiplier(m) if e.beside().is_none() && e.post.is_none() => {
+            e.multiplier = Some(m);
+        }
         _ => return None,
     }
     replace(g, node, op, source);
@@ -212,6 +237,7 @@ enum Extra {
     Factor(Node),
     Bias(Node),
     Residual(Node),
+    Multiplier(Node),
 }
 
 /// The epilogue that can take in what follows the op; a gate behind it would come too late for
@@ -257,11 +283,45 @@ fn fuse_act_into_norm(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
     let mut op = g.op(x)?.clone();
     match &mut op {
         Op::Normalize(o) if users.single(x) && o.norm.act.is_none() => o.norm.act = Some(act),
-        Op::RowNorm(o) if users.single(x) && o.act.is_none() => o.act = Some(act),
+        Op::RowNorm(o) if users.single(x) && o.act.is_none() && o.is_alone() => o.act = Some(act),
         _ => return None,
     }
     replace(g, node, op, x);
     Some(())
+}
+
+/// `norm(x) * gate`, one row of it for each batch element, and `norm(x) + residual`.
+fn fuse_after_norm(g: &mut Graph, users: &Users, node: Node) -> Option<()> {
+    let &Op::Binary(o) = g.op(node)? else {
+        return None;
+    };
+    let shape = g.shape(node);
+    [(o.a, o.b), (o.b, o.a)].into_iter().find_map(|(norm, y)| {
+        let &Op::RowNorm(mut fused) = g.op(norm)? else {
+            return None;
+        };
+        let alike = g.dtype(norm) == g.dtype(node) && g.shape(norm) == shape;
+        if !users.single(norm) || !alike || g.is_param(y) || g.dtype(y) != g.dtype(node) {
+            return None;
+        }
+        let y_shape = g.shape(y);
+        // One row of `y` for each batch element, aligned with the batch axis.
+        let by_batch = y_shape.rank() == shape.rank()
+            && (y_shape[0], y_shape.rows()) == (shape[0], shape[0])
+            && y_shape.last_dim() == shape.last_dim()
+            && shape.rows() > shape[0];
+        match o.f {
+            BinaryFn::Mul if by_batch && fused.gate.is_none() && fused.residual.is_none() => {
+                fused.gate = Some(y);
+            }
+            BinaryFn::Add if y_shape == shape && fused.residual.is_none() => {
+                fused.residual = Some(y);
+            }
+            _ => return None,
+        }
+        replace(g, node, Op::RowNorm(fused), norm);
+        Some(())
+    })
 }
 
 /// The norm before a conv or linear becomes its prologue.
@@ -285,7 +345,7 @@ fn fuse_norm(g: &mut Graph, users: &Users, node: Node, on: Rewrites) -> Option<(
             Some(())
         }
         // The norm's place becomes its statistics; applying them is the linear's work.
-        Op::RowNorm(n) if by_rows && n.scale.is_none() && n.shift.is_none() => {
+        Op::RowNorm(n) if by_rows && n.scale.is_none() && n.shift.is_none() && n.is_alone() => {
             *x = n.x;
             *pre = Some(Prologue {
                 stats: norm,

@@ -191,14 +191,8 @@ pub(crate) fn transformer(
     let t = g.silu(t);
     let scale = p.linear(g, "final_layer.adaLN_modulation.1", t, c.dim);
     let img = g.push(RowNorm {
-        x: img,
-        kind: NormKind::Layer,
-        eps: FINAL_EPS,
-        weight: None,
-        bias: None,
         scale: Some(scale),
-        shift: None,
-        act: None,
+        ..RowNorm::plain(img, NormKind::Layer, None, None, FINAL_EPS)
     });
     let width = c.channels * PATCH * PATCH;
     let x = p.linear(g, "final_layer.linear", img, width);

@@ -37,13 +37,23 @@ pub struct GemmKernel {
     pub act: Act,
     /// An f16 factor for each column, after the activation.
     pub factor: bool,
-    pub residual: bool,
-    /// After the residual.
+    /// A tensor of the result's shape, after the factor.
+    pub beside: Option<Join>,
+    /// After what is beside.
     pub post: Act,
     /// With a gate, half of a tile's columns belong to the second half of W, and the result is the
-    /// first half times the activated second half. There is no residual then, and N is the width of
+    /// first half times the activated second half. Nothing is beside it then, and N is the width of
     /// the result.
     pub gate: Option<Act>,
+}
+
+/// How a tensor of the result's shape goes into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Join {
+    /// A residual.
+    Add,
+    /// The other half of a gated layer.
+    Multiply,
 }
 
 /// The activations these kernels know.
@@ -112,7 +122,7 @@ pub mod word {
     /// to pixel 0 of a tensor that may begin far before the view: signed.
     pub const X_AT: usize = 3;
     pub const OUT_AT: usize = 4;
-    pub const RESIDUAL_AT: usize = 5;
+    pub const BESIDE_AT: usize = 5;
     pub const ROWS: usize = 6;
     /// The first output pixel, channels, sizes after upsampling, output sizes, padding.
     pub const FIRST: usize = 6;
@@ -249,12 +259,16 @@ impl GemmKernel {
         let scale = if self.scale { "_scale" } else { "" };
         let bias = if self.bias { "_bias" } else { "" };
         let factor = if self.factor { "_factor" } else { "" };
-        let residual = if self.residual { "_residual" } else { "" };
+        let beside = match self.beside {
+            Some(Join::Add) => "_residual",
+            Some(Join::Multiply) => "_product",
+            None => "",
+        };
         let gate = self
             .gate
             .map_or(String::new(), |g| format!("_gate_{}", g.tag()));
         let (act, post) = (self.act.tag(), self.post.tag());
-        format!("gemm_{tile}{window}{scale}{bias}{factor}{residual}_{act}_{post}{gate}")
+        format!("gemm_{tile}{window}{scale}{bias}{factor}{beside}_{act}_{post}{gate}")
     }
 
     /// The view of the bias: the scale's is before it.
@@ -266,7 +280,7 @@ impl GemmKernel {
         self.bias_view() + usize::from(self.bias)
     }
 
-    fn residual_view(&self) -> usize {
+    fn beside_view(&self) -> usize {
         self.factor_view() + usize::from(self.factor)
     }
 
@@ -291,7 +305,7 @@ impl GemmKernel {
         a.finish(Entry {
             name: &self.name(),
             target: "sm_90a",
-            views: self.residual_view() + usize::from(self.residual),
+            views: self.beside_view() + usize::from(self.beside.is_some()),
             words: match self.window {
                 Some(window) if window.is_over_frames() => word::CLIPS,
                 Some(_) => word::WINDOWS,

@@ -217,7 +217,7 @@ fn gemm([m, n, k]: [u32; 3], conv: Option<ConvShape>) -> Gemm<'static> {
         factor: None,
 
         bias: Some(view(DType::F32)),
-        residual: None,
+        beside: None,
         prologue: None,
         act: ActCode::default(),
         post: ActCode::default(),

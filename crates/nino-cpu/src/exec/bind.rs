@@ -264,8 +264,11 @@ impl Binder<'_> {
             Op::Linear(o) if o.gate.is_some() => {
                 return Err(self.unsupported("it has a gate, which must be an op of its own here"));
             }
-            Op::Linear(o) if o.rows.is_some() || o.epi.factor.is_some() => {
-                return Err(self.unsupported("it uses some rows of its weight, or has a factor"));
+            Op::Linear(o)
+                if o.rows.is_some() || o.epi.factor.is_some() || o.epi.multiplier.is_some() =>
+            {
+                let why = "it uses some rows of its weight, or has a factor or a multiplier";
+                return Err(self.unsupported(why));
             }
             Op::Linear(o) => {
                 let weights = self.weights(o.w)?;
@@ -336,6 +339,9 @@ impl Binder<'_> {
                     self.out()?,
                     rows,
                 );
+            }
+            Op::RowNorm(o) if !o.is_alone() => {
+                return Err(self.unsupported("it has a gate or a residual"));
             }
             Op::RowNorm(o) => {
                 let norm = RowNorm {

@@ -202,7 +202,7 @@ impl Scene {
                     factor: None,
 
                     bias: Some(view(2)),
-                    residual: None,
+                    beside: None,
                     prologue: None,
                     act: ActCode::default(),
                     post: ActCode::default(),

@@ -7,7 +7,7 @@ use super::{Launches, Lower};
 use crate::GpuError;
 use crate::kernel::{Launch, MOST_GROUPS, View, dtype_code, grid};
 use crate::ops::act::ActCode;
-use crate::ops::gemm::{ConvShape, Gemm, Prologue};
+use crate::ops::gemm::{ConvShape, Gemm, Join, Prologue};
 use crate::shader::KernelKey;
 
 /// What both a linear layer and a convolution carry around their product.
@@ -16,7 +16,7 @@ struct Around<'a> {
     scale: Option<View<'a>>,
     bias: Option<View<'a>>,
     factor: Option<View<'a>>,
-    residual: Option<View<'a>>,
+    beside: Option<(View<'a>, Join)>,
     act: ActCode,
     post: ActCode,
 }
@@ -50,7 +50,7 @@ impl<'a> Lower<'a> {
             scale: around.scale.map(used),
             bias: around.bias.map(used),
             factor: around.factor,
-            residual: around.residual,
+            beside: around.beside,
             prologue: around.prologue,
             act: around.act,
             post: around.post,
@@ -127,7 +127,7 @@ impl<'a> Lower<'a> {
             scale: None,
             bias: None,
             factor: None,
-            residual: None,
+            beside: None,
             prologue: None,
             act: ActCode::default(),
             post: ActCode::default(),
@@ -195,7 +195,7 @@ impl<'a> Lower<'a> {
             scale: around.scale,
             bias: around.bias,
             factor: around.factor,
-            residual: around.residual,
+            beside: around.beside,
             prologue: around.prologue,
             act: around.act,
             post: around.post,
@@ -234,18 +234,22 @@ impl<'a> Lower<'a> {
                 act: p.act.into(),
             })
         });
-        let [scale, bias, factor, residual] =
-            [epi.scale, epi.bias, epi.factor, epi.residual].map(&mut take);
+        let [scale, bias, factor, beside] =
+            [epi.scale, epi.bias, epi.factor, epi.beside()].map(&mut take);
         let (out, x) = (Some(self.out), Some(self.operands[0]));
-        for view in [out, x, scale, bias, factor, residual].iter().flatten() {
+        for view in [out, x, scale, bias, factor, beside].iter().flatten() {
             self.code(view)?;
         }
+        let join = match epi.multiplier {
+            Some(_) => Join::Multiply,
+            None => Join::Add,
+        };
         Ok(Around {
             prologue,
             scale,
             bias,
             factor,
-            residual,
+            beside: beside.map(|view| (view, join)),
             act: epi.act.into(),
             post: epi.post.into(),
         })

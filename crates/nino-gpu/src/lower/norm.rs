@@ -124,7 +124,7 @@ impl<'a> Lower<'a> {
         let groups = match o.over {
             Over::Rows => {
                 let key = self.row_key(2, o.kind == NormKind::Rms)?;
-                return Ok(self.by_rows(key, &self.operands[..1], o.eps, &[0; 4], 1));
+                return Ok(self.by_rows(key, &self.operands[..1], o.eps, &[0; 6], 1));
             }
             Over::Groups(groups) => groups,
         };
@@ -187,7 +187,7 @@ impl<'a> Lower<'a> {
 
     pub(super) fn softmax(&self, _: &Softmax) -> Launches<'a> {
         let key = self.row_key(0, false)?;
-        Ok(self.by_rows(key, &self.operands, 0.0, &[0; 4], 1))
+        Ok(self.by_rows(key, &self.operands, 0.0, &[0; 6], 1))
     }
 
     pub(super) fn row_norm(&self, o: &RowNorm) -> Launches<'a> {
@@ -199,9 +199,11 @@ impl<'a> Lower<'a> {
             ("BIAS", "BT"),
             ("SCALE", "SCT"),
             ("SHIFT", "SHT"),
+            ("GATE", "GT"),
+            ("RES", "RT"),
         ];
-        let given = [o.weight, o.bias, o.scale, o.shift];
-        let mut offsets = [0; 4];
+        let given = [o.weight, o.bias, o.scale, o.shift, o.gate, o.residual];
+        let mut offsets = [0; 6];
         let mut rest = self.operands[1..].iter();
         for ((flag, dtype), (node, offset)) in names.into_iter().zip(given.iter().zip(&mut offsets))
         {
@@ -262,7 +264,7 @@ impl<'a> Lower<'a> {
         key: KernelKey,
         inputs: &[View<'a>],
         eps: f32,
-        offsets: &[u32; 4],
+        offsets: &[u32; 6],
         rows_per: u32,
     ) -> Vec<Launch<'a>> {
         let x = inputs[0];

@@ -16,6 +16,7 @@ pub(crate) use choose::{packed_channels, packs_weights};
 pub use halves::Factors;
 pub(crate) use hopper::takes_gate;
 pub use int8::Int8Tile;
+pub use nino_ptx::gemm::Join;
 
 /// Sizes of a convolution over `[b, t, h, w, c]`; `h` and `w` are after the upsampling.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,8 @@ pub struct Gemm<'a> {
     pub bias: Option<View<'a>>,
     /// A factor for each column after the activation.
     pub factor: Option<View<'a>>,
-    pub residual: Option<View<'a>>,
+    /// A tensor of the result's shape, added or multiplied.
+    pub beside: Option<(View<'a>, Join)>,
     pub prologue: Option<Prologue<'a>>,
     pub act: ActCode,
     pub post: ActCode,
@@ -131,6 +133,10 @@ pub struct PlainTile {
 }
 
 impl<'a> Gemm<'a> {
+    fn beside_view(&self) -> Option<&View<'a>> {
+        self.beside.as_ref().map(|(view, _)| view)
+    }
+
     /// The cooperative kernel with a given tile.
     pub fn coop(&self, caps: &Caps, tile: CoopTile) -> Result<Launch<'a>, GpuError> {
         let side = caps.coop_size.unwrap_or(16);
@@ -236,7 +242,7 @@ impl<'a> Gemm<'a> {
         launch.params[0] = y.1;
         launch.params[3] = y.0;
         launch.params[6] = caps.base(&self.out);
-        launch.params[7] = self.residual.as_ref().map_or(0, |r| caps.base(r));
+        launch.params[7] = self.beside_view().map_or(0, |r| caps.base(r));
         launch.params[17] = first_image;
         launch.params[27] = shape.output[0];
         launch
@@ -281,11 +287,16 @@ impl<'a> Gemm<'a> {
         let four = |v: u32| v.is_multiple_of(4);
         let quads = |v: &View<'_>| four(caps.base(v));
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
-        let around = [&self.residual, &self.scale, &self.bias, &self.factor].map(Option::as_ref);
+        let around = [
+            self.scale,
+            self.bias,
+            self.factor,
+            self.beside_view().copied(),
+        ];
         let whole_rows = four(self.n) && quads(&self.out);
         key.with("VA", four(c) && four(self.k) && quads(&self.x))
             .with("VW", four(self.k) && four(self.w_first) && quads(&self.w))
-            .with("VO", whole_rows && around.into_iter().flatten().all(quads))
+            .with("VO", whole_rows && around.iter().flatten().all(quads))
     }
 
     fn launch(
@@ -323,9 +334,12 @@ impl<'a> Gemm<'a> {
             key = key.with("FACTOR", 1).with("FAT", code(factor)?);
             views.push(*factor);
         }
-        if let Some(residual) = &self.residual {
-            key = key.with("RES", 1).with("RT", code(residual)?);
-            views.push(*residual);
+        if let Some((beside, join)) = &self.beside {
+            key = key
+                .with("RES", 1)
+                .with("RT", code(beside)?)
+                .with("PRODUCT", *join == Join::Multiply);
+            views.push(*beside);
         }
         if let Some(factors) = &self.halves {
             let both = factors.columns.is_some();
@@ -375,7 +389,7 @@ impl<'a> Gemm<'a> {
         p.push(if as_is { x } else { row(x, k) });
         p.push(base(Some(&self.w)).wrapping_add(self.w_first));
         p.push(row(base(Some(&self.out)), n));
-        p.push(row(base(self.residual.as_ref()), n));
+        p.push(row(base(self.beside_view()), n));
         p.push(base(self.bias.as_ref()));
         let batched = |v: u32| if self.batch > 1 { v } else { 0 };
         // Offsets: they wrap.

@@ -77,7 +77,7 @@ fn chosen(caps: &Caps) -> [i64; 3] {
         scale: None,
         bias: None,
         factor: None,
-        residual: None,
+        beside: None,
         prologue: None,
         act: ActCode::default(),
         post: ActCode::default(),

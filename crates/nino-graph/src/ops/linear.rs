@@ -27,7 +27,8 @@ pub struct WeightRows {
     pub count: usize,
 }
 
-/// What follows the accumulation: `post(act(acc * scale + bias) * factor + residual)`.
+/// What follows the accumulation: `post(act(acc * scale + bias) * factor + residual)`, or the same
+/// with `* multiplier` in the place of `+ residual`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Epilogue {
     /// `[cout]`, for weights that are stored divided by it.
@@ -40,6 +41,9 @@ pub struct Epilogue {
     pub factor: Option<Node>,
     /// Same shape as the output.
     pub residual: Option<Node>,
+    /// Same shape as the output; never with a residual. Only of linear layers, for devices whose
+    /// [`Rewrites`](crate::Rewrites) ask for it.
+    pub multiplier: Option<Node>,
     pub post: Option<Act>,
 }
 
@@ -103,6 +107,11 @@ impl Epilogue {
         }
     }
 
+    /// The value of the result's shape that is added or multiplied.
+    pub fn beside(&self) -> Option<Node> {
+        self.residual.or(self.multiplier)
+    }
+
     pub(super) fn map_operands(&mut self, f: &mut dyn FnMut(Node) -> Node) {
         map_some(
             &mut [
@@ -110,6 +119,7 @@ impl Epilogue {
                 &mut self.bias,
                 &mut self.factor,
                 &mut self.residual,
+                &mut self.multiplier,
             ],
             f,
         );
@@ -132,9 +142,14 @@ impl Epilogue {
                 );
             }
         }
-        if let Some(residual) = self.residual {
-            activation(g, residual)?;
-            expect_shape(g, "residual", residual, out)?;
+        if self.residual.is_some() && self.multiplier.is_some() {
+            wrong!("a residual and a multiplier");
+        }
+        for (name, value) in [("residual", self.residual), ("multiplier", self.multiplier)] {
+            if let Some(value) = value {
+                activation(g, value)?;
+                expect_shape(g, name, value, out)?;
+            }
         }
         Ok(())
     }
@@ -196,7 +211,7 @@ impl OpDef for Linear {
                     && self.gate.is_none()
                     && self.columns(g).is_multiple_of(4),
             },
-            in_place: InPlace::OverResidual(self.epi.residual),
+            in_place: InPlace::OverResidual(self.epi.beside()),
             kind: Kind::Linear {
                 x: g.dtype(self.x),
                 w: g.dtype(self.w),
@@ -205,7 +220,7 @@ impl OpDef for Linear {
     }
 
     fn reads(&self, operand: &Operand<'_>) -> Part {
-        if operand.index == 0 || self.epi.residual == Some(operand.node) {
+        if operand.index == 0 || self.epi.beside() == Some(operand.node) {
             Part::SameRows
         } else {
             Part::All

@@ -34,7 +34,7 @@ pub struct Normalize {
 }
 
 /// Layer or RMS norm over the last dimension in one op:
-/// `act((norm(x) · weight + bias) · (1 + scale) + shift)`.
+/// `residual + gate · act((norm(x) · weight + bias) · (1 + scale) + shift)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowNorm {
     pub x: Node,
@@ -47,6 +47,11 @@ pub struct RowNorm {
     /// `[b, d]`
     pub shift: Option<Node>,
     pub act: Option<Act>,
+    /// One row per batch element. Only for devices whose [`Rewrites`](crate::Rewrites) ask for it,
+    /// as the residual.
+    pub gate: Option<Node>,
+    /// Same shape as x.
+    pub residual: Option<Node>,
 }
 
 /// Softmax over the last dimension.
@@ -86,8 +91,13 @@ impl NormKind {
 }
 
 impl RowNorm {
-    /// A norm without modulation and activation.
-    fn plain(
+    /// Whether neither a gate nor a residual follows.
+    pub fn is_alone(&self) -> bool {
+        self.gate.is_none() && self.residual.is_none()
+    }
+
+    /// A norm without modulation, activation, gate and residual.
+    pub fn plain(
         x: Node,
         kind: NormKind,
         weight: Option<Node>,
@@ -103,6 +113,8 @@ impl RowNorm {
             scale: None,
             shift: None,
             act: None,
+            gate: None,
+            residual: None,
         }
     }
 }
@@ -177,9 +189,11 @@ impl OpDef for RowNorm {
             bias,
             scale,
             shift,
+            gate,
+            residual,
             ..
         } = self;
-        map_some(&mut [weight, bias, scale, shift], f);
+        map_some(&mut [weight, bias, scale, shift, gate, residual], f);
     }
 
     fn infer(&self, g: &Graph) -> Inferred {
@@ -193,6 +207,17 @@ impl OpDef for RowNorm {
         }
         for n in [self.scale, self.shift].into_iter().flatten() {
             expect_shape(g, "scale or shift", n, [x[0], x.last_dim()].into())?;
+        }
+        if let Some(gate) = self.gate {
+            activation(g, gate)?;
+            let shape = g.shape(gate);
+            if (shape.rows(), shape.last_dim()) != (x[0], x.last_dim()) {
+                wrong!("gate is {shape}, x is {x}");
+            }
+        }
+        if let Some(residual) = self.residual {
+            activation(g, residual)?;
+            expect_shape(g, "residual", residual, x)?;
         }
         Ok(like(g, self.x))
     }
@@ -210,9 +235,10 @@ impl OpDef for RowNorm {
     }
 
     fn reads(&self, operand: &Operand<'_>) -> Part {
-        match operand.index {
-            0 => Part::SameRows,
-            _ => Part::All,
+        if operand.index == 0 || self.residual == Some(operand.node) {
+            Part::SameRows
+        } else {
+            Part::All
         }
     }
 }

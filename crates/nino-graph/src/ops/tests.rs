@@ -33,20 +33,18 @@ fn replacing_operands_reaches_each_of_them() {
     let mut g = Graph::new();
     let x = g.input("x", [2, 8], DType::F32);
     let [scale, shift] = ["scale", "shift"].map(|name| g.input(name, [2, 8], DType::F32));
+    let [gate, residual] = ["gate", "residual"].map(|name| g.input(name, [2, 8], DType::F32));
     let out = g.push(RowNorm {
-        x,
-        kind: NormKind::Layer,
-        eps: 1e-5,
-        weight: None,
-        bias: None,
         scale: Some(scale),
         shift: Some(shift),
-        act: None,
+        gate: Some(gate),
+        residual: Some(residual),
+        ..RowNorm::plain(x, NormKind::Layer, None, None, 1e-5)
     });
     let mut op = g.op(out).unwrap().clone();
-    assert_eq!(op.operands(), [x, scale, shift]);
+    assert_eq!(op.operands(), [x, scale, shift, gate, residual]);
     op.map_operands(|_| x);
-    assert_eq!(op.operands(), [x; 3]);
+    assert_eq!(op.operands(), [x; 5]);
 }
 
 #[test]

@@ -126,3 +126,81 @@ fn a_factor_of_one_row_goes_into_the_linear_before_it() {
     assert_eq!(names(&gated_residual([3, 48].into(), true)), apart);
     assert_eq!(names(&gated_residual([3, 1].into(), true)), apart);
 }
+
+/// `silu(f(x)) * h`, where h is a value of another kind.
+fn swiglu(product_into_linear: bool, h: impl Fn(&mut Graph) -> Node) -> Graph {
+    let on = Rewrites {
+        product_into_linear,
+        factor_into_linear: true,
+        ..Rewrites::ALL
+    };
+    rewritten(on, |g, up| {
+        let up = g.silu(up);
+        let h = h(g);
+        g.mul(up, h)
+    })
+}
+
+#[test]
+fn a_product_goes_into_the_linear_before_it() {
+    let same = |g: &mut Graph| g.input("h", [3, 48], DType::F16);
+    let g = swiglu(true, same);
+    assert_eq!(names(&g), ["linear"]);
+    let Some(Op::Linear(fused)) = g.op(g.outputs()[0]) else {
+        panic!("the output is {:?}", g.op(g.outputs()[0]));
+    };
+    assert!(fused.epi.multiplier.is_some() && fused.epi.act == Some(Act::Silu));
+    assert_eq!(names(&swiglu(false, same)), ["linear", "binary"]);
+    let column = swiglu(true, |g| g.input("h", [3, 1], DType::F16));
+    assert_eq!(names(&column), ["linear", "binary"]);
+    let parameter = swiglu(true, |g| g.param("h", [3, 48], DType::F16));
+    assert_eq!(names(&parameter), ["linear", "binary"]);
+    // A residual that was added before the product, and a value times itself.
+    let added = rewritten(
+        Rewrites {
+            product_into_linear: true,
+            ..Rewrites::ALL
+        },
+        |g, y| {
+            let [a, b] = ["a", "b"].map(|name| g.input(name, [3, 48], DType::F16));
+            let y = g.add(y, a);
+            let y = g.mul(y, b);
+            g.mul(y, y)
+        },
+    );
+    assert_eq!(names(&added), ["linear", "binary", "binary"]);
+}
+
+/// `residual + gate * norm(x)` in two batch elements of five rows.
+fn after_norm(epilogue_into_norm: bool, gate: Shape, residual: Shape) -> Graph {
+    let mut g = Graph::new();
+    let x = g.input("x", [2, 5, 64], DType::F16);
+    let weight = g.param("weight", [64], DType::F32);
+    let gate = g.input("gate", gate, DType::F16);
+    let residual = g.input("residual", residual, DType::F16);
+    let y = g.rms_norm(x, Some(weight), 1e-5);
+    let y = g.mul(gate, y);
+    let y = g.add(residual, y);
+    g.output(y);
+    let on = Rewrites {
+        epilogue_into_norm,
+        ..Rewrites::ALL
+    };
+    rewrite(&g.finish().unwrap(), on)
+}
+
+#[test]
+fn a_gate_and_a_residual_go_into_the_norm_before_them() {
+    let (row, whole) = (Shape::from([2, 1, 64]), Shape::from([2, 5, 64]));
+    let g = after_norm(true, row, whole);
+    assert_eq!(names(&g), ["row_norm"]);
+    let apart = ["row_norm", "binary", "binary"];
+    assert_eq!(names(&after_norm(false, row, whole)), apart);
+    // Gates of all batch elements, of each row and of rows alone stay outside, and so does what is
+    // added behind them.
+    for gate in [[1, 1, 64], [2, 5, 64], [2, 5, 1]] {
+        assert_eq!(names(&after_norm(true, gate.into(), whole)), apart);
+    }
+    let fused_gate = after_norm(true, row, [1, 5, 64].into());
+    assert_eq!(names(&fused_gate), ["row_norm", "binary"]);
+}

@@ -136,13 +136,8 @@ pub(super) fn modulation(
 /// `norm(x) · (1 + scale) + shift`
 pub(super) fn norm(g: &mut Graph, x: Node, [shift, scale]: [Node; 2]) -> Node {
     g.push(RowNorm {
-        x,
-        kind: NormKind::Layer,
-        eps: EPS,
-        weight: None,
-        bias: None,
         scale: Some(scale),
         shift: Some(shift),
-        act: None,
+        ..RowNorm::plain(x, NormKind::Layer, None, None, EPS)
     })
 }

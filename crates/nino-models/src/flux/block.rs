@@ -71,14 +71,9 @@ pub(super) fn single_block(
 /// `norm(x) · (1 + scale) + shift`
 pub(crate) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Node {
     g.push(RowNorm {
-        x,
-        kind: NormKind::Layer,
-        eps: EPS,
-        weight: None,
-        bias: None,
         scale: Some(scale),
         shift: Some(shift),
-        act: None,
+        ..RowNorm::plain(x, NormKind::Layer, None, None, EPS)
     })
 }
 

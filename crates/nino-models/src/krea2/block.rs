@@ -71,14 +71,9 @@ pub(super) fn norm(
     let weight = p.vector(g, &format!("{name}.scale"), width);
     let weight = g.affine(weight, 1.0, 1.0);
     g.push(RowNorm {
-        x,
-        kind: NormKind::Rms,
-        eps: EPS,
-        weight: Some(weight),
-        bias: None,
         scale: scale_shift.map(|[scale, _]| scale),
         shift: scale_shift.map(|[_, shift]| shift),
-        act: None,
+        ..RowNorm::plain(x, NormKind::Rms, Some(weight), None, EPS)
     })
 }
 

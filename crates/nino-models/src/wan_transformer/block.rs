@@ -56,14 +56,9 @@ pub(super) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Nod
     let shape = g.shape(x);
     let x = by_time(g, x, shift);
     let y = g.push(RowNorm {
-        x,
-        kind: NormKind::Layer,
-        eps: EPS,
-        weight: None,
-        bias: None,
         scale: Some(scale),
         shift: Some(shift),
-        act: None,
+        ..RowNorm::plain(x, NormKind::Layer, None, None, EPS)
     });
     g.reshape(y, shape)
 }

@@ -54,14 +54,8 @@ pub(super) fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, args: BlockA
 fn norm(g: &mut Graph, p: &Params, c: &Config, name: &str, x: Node, m: Option<Mod>) -> Node {
     let weight = p.vector(g, &format!("{name}.weight"), c.dim);
     g.push(RowNorm {
-        x,
-        kind: NormKind::Rms,
-        eps: EPS,
-        weight: Some(weight),
-        bias: None,
         scale: m.map(|m| m.scale),
-        shift: None,
-        act: None,
+        ..RowNorm::plain(x, NormKind::Rms, Some(weight), None, EPS)
     })
 }
 

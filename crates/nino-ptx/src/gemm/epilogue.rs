@@ -1,7 +1,8 @@
-//! From sums to the result: scale, bias, activation, factor, residual, f16, and stores of 16 bytes.
+//! From sums to the result: scale, bias, activation, factor, residual or product, f16, and stores
+//! of 16 bytes.
 
 use super::vectors::{Vectors, unpack};
-use super::{Act, Frame, GemmKernel, word};
+use super::{Act, Frame, GemmKernel, Join, word};
 use crate::asm::{Asm, Reg, list, op};
 
 impl GemmKernel {
@@ -21,9 +22,9 @@ impl GemmKernel {
             factor,
         } = vectors;
         let out = a.view_from(0, word::OUT_AT);
-        let residual = self
-            .residual
-            .then(|| a.view_from(self.residual_view(), word::RESIDUAL_AT));
+        let beside = self
+            .beside
+            .map(|_| a.view_from(self.beside_view(), word::BESIDE_AT));
         // Warp group, warp and lane / 4 say the row.
         let (row, t) = (a.b32(), a.b32());
         op!(a, "shr.u32 {t}, {}, 7", f.tid);
@@ -58,18 +59,18 @@ impl GemmKernel {
                         inside
                     })
                     .collect();
-                // All reads before the first write, which may be where the residual is.
-                let added: Vec<Option<[Reg; 4]>> = (0..)
+                // All reads before the first write, which may be to where these are read from.
+                let others: Vec<Option<[Reg; 4]>> = (0..)
                     .zip(&inside)
                     .map(|(quarter, &inside)| {
-                        let base = residual?;
+                        let base = beside?;
                         Some(read_four(a, inside, (base, at), quarter * 64))
                     })
                     .collect();
                 let to = a.b64();
                 op!(a, "add.u64 {to}, {out}, {at}");
                 for (quarter, inside) in (0..).zip(&inside) {
-                    let added = added[quarter as usize].map(|words| lane.exchange(a, words));
+                    let others = others[quarter as usize].map(|words| lane.exchange(a, words));
                     let words = [0, 1, 2, 3].map(|j| {
                         let eight = quarter * 4 + j;
                         let side = |&side: &u32| {
@@ -87,7 +88,7 @@ impl GemmKernel {
                         };
                         let sides: Vec<[Reg; 2]> = sides.iter().map(side).collect();
                         let factor = factor.as_ref().map(|factor| factor.pair(a, eight));
-                        self.word(a, &sides, (factor, added.map(|words| words[j as usize])))
+                        self.word(a, &sides, (factor, others.map(|words| words[j as usize])))
                     });
                     let four = list(&lane.exchange(a, words));
                     op!(
@@ -106,7 +107,7 @@ impl GemmKernel {
         &self,
         a: &mut Asm,
         sides: &[[Reg; 2]],
-        (factor, added): (Option<[Reg; 2]>, Option<Reg>),
+        (factor, other): (Option<[Reg; 2]>, Option<Reg>),
     ) -> Reg {
         let mut made = sides[0].map(|v| activate(a, self.act, v));
         if let (Some(gate), Some(second)) = (self.gate, sides.get(1)) {
@@ -116,9 +117,13 @@ impl GemmKernel {
         if let Some(factor) = factor {
             made = both(a, "mul", made, factor);
         }
-        if let Some(word) = added {
+        if let (Some(join), Some(word)) = (self.beside, other) {
             let values = unpack(a, word);
-            made = both(a, "add", made, values);
+            let op = match join {
+                Join::Add => "add",
+                Join::Multiply => "mul",
+            };
+            made = both(a, op, made, values);
         }
         made = made.map(|v| activate(a, self.post, v));
         let word = a.b32();

@@ -32,9 +32,13 @@ fn kernels() -> Vec<GemmKernel> {
             window(3, 1, 1),
         ];
         for window in [None].into_iter().chain(windows) {
-            let around = [(false, false), (true, false), (true, true)];
-            for ((bias, residual), scale) in
-                around.into_iter().flat_map(|b| [(b, false), (b, true)])
+            let around = [
+                (false, None),
+                (true, None),
+                (true, Some(Join::Add)),
+                (true, Some(Join::Multiply)),
+            ];
+            for ((bias, beside), scale) in around.into_iter().flat_map(|b| [(b, false), (b, true)])
             {
                 let affine = Act::Affine {
                     mul: 0.03125f32.to_bits(),
@@ -49,7 +53,7 @@ fn kernels() -> Vec<GemmKernel> {
                         bias,
                         act,
                         factor: false,
-                        residual,
+                        beside,
                         post,
                         gate: None,
                     };
@@ -58,7 +62,7 @@ fn kernels() -> Vec<GemmKernel> {
                         factor: true,
                         ..kernel
                     });
-                    if window.is_none() && !residual && tile.bn.is_multiple_of(64) {
+                    if window.is_none() && beside.is_none() && tile.bn.is_multiple_of(64) {
                         let gate = Some(Act::Gelu);
                         found.push(GemmKernel { gate, ..kernel });
                     }

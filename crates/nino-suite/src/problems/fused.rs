@@ -38,6 +38,16 @@ pub(super) const PROBLEMS: &[Problem] = &[
         cases: factor_after_linear,
     },
     Problem {
+        name: "product after linear",
+        ops: &["linear", "binary"],
+        cases: product_after_linear,
+    },
+    Problem {
+        name: "gate and residual after norm",
+        ops: &["row_norm", "binary"],
+        cases: gate_and_residual_after_norm,
+    },
+    Problem {
         name: "computed bias",
         ops: &["conv", "linear"],
         cases: computed_bias,
@@ -257,6 +267,67 @@ fn factor_after_linear(rng: &mut Rng) -> Vec<Case> {
                 y = c.g.act(y, Act::Clamp { lo: -1.0, hi: 1.0 });
             }
             let name = format!("linear [1,{rows},{k}]->{n} by a factor, added {adds} {dtype}");
+            cases.push(c.finish(name, y, Class::of(dtype)));
+        }
+    }
+    cases
+}
+
+/// SwiGLU: `act(f(h)) * g(h)`, of many rows and of few, and of rows that are not whole words.
+fn product_after_linear(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (rows, k, n, clamps) in [
+            (70, 128, 72, false),
+            (300, 64, 64, true),
+            (3, 256, 64, false),
+            (9, 24, 7, true),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([1, rows, k], dtype);
+            let gate = c.weight([n, k], DType::F16);
+            let up = c.weight([n, k], DType::F16);
+            let bias = c.param([n], DType::F32, 0.0, 0.5);
+            let gate = c.g.linear(x, gate, None);
+            let gate = c.g.silu(gate);
+            let up = c.g.linear(x, up, Some(bias));
+            let mut y = c.g.mul(gate, up);
+            if clamps {
+                y = c.g.act(y, Act::Clamp { lo: -0.5, hi: 0.5 });
+            }
+            let name = format!("linear [1,{rows},{k}]->{n} times another {dtype}");
+            cases.push(c.finish(name, y, Class::of(dtype)));
+        }
+    }
+    cases
+}
+
+/// `x + gate * norm(h)` as Z-Image has it, and each alone. The widths are those of rows held in
+/// registers, of others, and of rows that are not whole words.
+fn gate_and_residual_after_norm(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F16] {
+        for (b, n, d, gates, adds) in [
+            (2, 9, 320, true, true),
+            (1, 67, 96, true, false),
+            (1, 5, 160, false, true),
+            (2, 5, 100, true, true),
+            (2, 3, 33, true, true),
+        ] {
+            let mut c = CaseBuilder::new(rng);
+            let x = c.input([b, n, d], dtype);
+            let residual = c.input([b, n, d], dtype);
+            let gate = c.input([b, d], dtype);
+            let weight = c.param([d], DType::F32, 1.0, 0.3);
+            let mut y = c.g.rms_norm(x, Some(weight), 1e-5);
+            if gates {
+                let gate = c.g.reshape(gate, [b, 1, d]);
+                y = c.g.mul(y, gate);
+            }
+            if adds {
+                y = c.g.add(residual, y);
+            }
+            let name = format!("norm [{b},{n},{d}] gated {gates} added {adds} {dtype}");
             cases.push(c.finish(name, y, Class::of(dtype)));
         }
     }

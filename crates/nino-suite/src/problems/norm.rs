@@ -104,14 +104,9 @@ fn row_norm(rng: &mut Rng) -> Vec<Case> {
                 let scale = modulated.then(|| c.input([b, d], dtype));
                 let shift = modulated.then(|| c.input([b, d], dtype));
                 let out = c.g.push(Op::RowNorm(RowNorm {
-                    x,
-                    kind,
-                    eps: 1e-5,
-                    weight,
-                    bias,
                     scale,
                     shift,
-                    act: None,
+                    ..RowNorm::plain(x, kind, weight, bias, 1e-5)
                 }));
                 cases.push(c.finish(
                     format!("{kind:?} norm [{b},{n},{d}] modulated {modulated} {dtype}"),
@@ -141,14 +136,9 @@ fn row_norm_act(rng: &mut Rng) -> Vec<Case> {
             let weight = Some(c.param([d], DType::F32, 1.0, 0.3));
             let shift = (b > 1).then(|| c.input([b, d], dtype));
             let out = c.g.push(Op::RowNorm(RowNorm {
-                x,
-                kind,
-                eps: 1e-5,
-                weight,
-                bias: None,
-                scale: None,
                 shift,
                 act: Some(act),
+                ..RowNorm::plain(x, kind, weight, None, 1e-5)
             }));
             cases.push(c.finish(
                 format!("{kind:?} norm [{b},{n},{d}] {act:?} {dtype}"),
@@ -252,15 +242,13 @@ fn long_stats(g: &mut Graph, x: Node, over: Over) -> Node {
 fn long_row_norm(g: &mut Graph, x: Node) -> Node {
     let (d, b) = (g.shape(x).last_dim(), g.shape(x)[0]);
     let dtype = g.dtype(x);
+    let weight = g.param("weight", [d], DType::F32);
+    let bias = g.param("bias", [d], DType::F32);
     let row = RowNorm {
-        x,
-        kind: NormKind::Layer,
-        eps: 1e-5,
-        weight: Some(g.param("weight", [d], DType::F32)),
-        bias: Some(g.param("bias", [d], DType::F32)),
         scale: Some(g.input("scale", [b, d], dtype)),
         shift: Some(g.input("shift", [b, d], dtype)),
         act: Some(Act::Silu),
+        ..RowNorm::plain(x, NormKind::Layer, Some(weight), Some(bias), 1e-5)
     };
     g.push(Op::RowNorm(row))
 }

@@ -147,6 +147,10 @@ impl Eval<'_> {
                 .zip(&self.get(residual).values)
                 .for_each(|(v, r)| *v += r);
         }
+        if let Some(multiplier) = e.multiplier {
+            let both = out.values.iter_mut().zip(&self.get(multiplier).values);
+            both.for_each(|(v, m)| *v *= m);
+        }
         match e.post {
             Some(post) => activated(out, post),
             None => out,

@@ -80,10 +80,19 @@ impl Eval<'_> {
                 *v = ((*v - mean) * rstd * w + b) * (1.0 + scale) + shift;
             }
         }
-        match o.act {
-            Some(act) => activated(out, act),
-            None => out,
+        if let Some(act) = o.act {
+            out = activated(out, act);
         }
+        if let Some(gate) = o.gate.map(|n| self.get(n)) {
+            for (i, v) in out.values.iter_mut().enumerate() {
+                *v *= gate.values[i / d / rows_per_batch * d + i % d];
+            }
+        }
+        if let Some(residual) = o.residual.map(|n| self.get(n)) {
+            let both = out.values.iter_mut().zip(&residual.values);
+            both.for_each(|(v, r)| *v += r);
+        }
+        out
     }
 
     pub(super) fn softmax(&self, o: &Softmax) -> Tensor {

@@ -305,7 +305,12 @@ impl<'a> Gemm<'a> {
     fn halves_fit(&self, caps: &Caps) -> bool {
         let c = self.conv.as_ref().map_or(self.k, |c| c.c);
         let eights = |v: &View<'_>| caps.base(v).is_multiple_of(8);
-        let around = [&self.residual, &self.scale, &self.bias, &self.factor].map(Option::as_ref);
+        let around = [
+            self.scale,
+            self.bias,
+            self.factor,
+            self.beside_view().copied(),
+        ];
         caps.tier >= Tier::Coop
             && self.x.dtype == DType::F16
             && !self.w_kn
@@ -313,7 +318,7 @@ impl<'a> Gemm<'a> {
                 .iter()
                 .all(|v| v.is_multiple_of(8))
             && [&self.x, &self.w, &self.out].into_iter().all(eights)
-            && around.into_iter().flatten().all(eights)
+            && around.iter().flatten().all(eights)
     }
 }
 

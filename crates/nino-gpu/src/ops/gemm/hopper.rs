@@ -144,7 +144,7 @@ impl<'a> Gemm<'a> {
             Some(self.x),
             Some(self.w),
             self.factor,
-            self.residual,
+            self.beside_view().copied(),
         ];
         let stored = halves.iter().flatten().all(|v| v.is_whole(DType::F16))
             && [self.scale, self.bias]
@@ -161,7 +161,7 @@ impl<'a> Gemm<'a> {
             self.scale,
             self.bias,
             self.factor,
-            self.residual,
+            self.beside_view().copied(),
         ];
         let views = views.into_iter().flatten().collect();
         let gate = match self.gate {
@@ -176,7 +176,7 @@ impl<'a> Gemm<'a> {
             bias: self.bias.is_some(),
             act,
             factor: self.factor.is_some(),
-            residual: self.residual.is_some(),
+            beside: self.beside.map(|(_, join)| join),
             post,
             gate,
         };
@@ -197,7 +197,6 @@ impl<'a> Gemm<'a> {
             Some(_) => self.x.start_of_tensor()?,
             None => self.x.start_of_row(self.first, self.k)?,
         };
-        let residual = self.residual.as_ref();
         let width = self.n / if self.gate.is_some() { 2 } else { 1 };
         let mut words = vec![
             self.m,
@@ -205,7 +204,8 @@ impl<'a> Gemm<'a> {
             self.k,
             x,
             self.out.start_of_row(self.first, width)?,
-            residual.map_or(Some(0), |r| r.start_of_row(self.first, width))?,
+            self.beside_view()
+                .map_or(Some(0), |r| r.start_of_row(self.first, width))?,
         ];
         if let Some(c) = &self.conv {
             let ([_, h, w], [_, oh, ow]) = (c.input, c.output);
