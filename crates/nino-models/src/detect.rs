@@ -11,7 +11,7 @@ use crate::Network;
 use crate::describe;
 use crate::difference::Difference;
 use crate::weights::find_in;
-use nino_weights::lora::{self, LoraFormat};
+use nino_weights::lora::{self, ControlLora, LoraFormat};
 use nino_weights::names::{self, Component, Dialect, Net};
 use nino_weights::{Index, Result};
 use std::path::Path;
@@ -64,6 +64,13 @@ pub fn detect(index: &Index) -> Result<Report> {
         return Ok(Report {
             parts: Vec::new(),
             lora: Some(format),
+            rest: Vec::new(),
+        });
+    }
+    if let Some(lora) = ControlLora::of(index)? {
+        return Ok(Report {
+            parts: vec![control_lora(index, &lora)],
+            lora: None,
             rest: Vec::new(),
         });
     }
@@ -146,6 +153,24 @@ fn file_hint(path: Option<&Path>) -> String {
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
     let name = path.file_name().unwrap_or_default();
     format!("{}/{}", folder.to_string_lossy(), name.to_string_lossy()).to_lowercase()
+}
+
+/// A `ControlNet` that needs the UNet of the model it steers.
+fn control_lora(index: &Index, lora: &ControlLora) -> Detected {
+    Detected {
+        kind: Kind::ControlLora,
+        confidence: Confidence::Certain,
+        reason: format!(
+            "{} updates of a UNet's weights, beside {} tensors of its own",
+            lora.updates.len(),
+            lora.whole.len()
+        ),
+        dialect: Dialect::Original,
+        prefix: String::new(),
+        prediction: None,
+        difference: Difference::default(),
+        index: index.clone(),
+    }
 }
 
 fn identify(index: &Index, component: Component, hint: &str) -> Detected {

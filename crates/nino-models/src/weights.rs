@@ -130,6 +130,11 @@ impl FileParams {
         Ok(FileParams::of(&reader, index))
     }
 
+    /// The reader of the files.
+    pub fn reader(&self) -> &Arc<TensorReader> {
+        &self.reader
+    }
+
     /// The index that the names are looked up in.
     pub fn index(&self) -> &Index {
         &self.index

@@ -24,6 +24,8 @@ pub(crate) enum Bytes {
     Memory(Arc<dyn AsRef<[u8]> + Send + Sync>),
     /// Made from other tensors of the reader.
     Packed(Box<Packed>),
+    /// A source of another reader, by its number there.
+    Other(Arc<TensorReader>, usize),
 }
 
 impl Bytes {
@@ -33,6 +35,13 @@ impl Bytes {
         let path = path.map_or(Path::new(""), |path| path);
         match self {
             Bytes::Packed(packed) => packed.read(reader, span.offset, buf),
+            Bytes::Other(other, file) => {
+                let span = Span {
+                    file: *file,
+                    ..span
+                };
+                other.sources[*file].read(other, span, buf)
+            }
             Bytes::File(file) => {
                 let read = file.read_exact_at(buf, span.offset);
                 // First, because a file that was cut short also fails to be read. Asked after every
@@ -55,6 +64,7 @@ impl fmt::Debug for Bytes {
             Bytes::File(file) => file.fmt(f),
             Bytes::Memory(bytes) => write!(f, "{} bytes in memory", (**bytes).as_ref().len()),
             Bytes::Packed(packed) => packed.fmt(f),
+            Bytes::Other(other, file) => other.sources[*file].fmt(f),
         }
     }
 }
@@ -71,6 +81,34 @@ impl TensorReader {
     /// A description without bytes: names and shapes can be asked for, reading is an error.
     pub fn without_files(index: Index) -> TensorReader {
         TensorReader::new(index, Vec::new())
+    }
+
+    /// Tensors of two models as those of one.
+    pub fn joined(parts: [(&Arc<TensorReader>, Vec<Entry>); 2]) -> TensorReader {
+        let format = parts[0].0.index.format;
+        let (mut files, mut sources) = (Vec::new(), Vec::new());
+        let (mut entries, mut side) = (Vec::new(), Vec::new());
+        for (reader, own) in parts {
+            let (first_source, first_side) = (sources.len(), side.len());
+            let moved = |mut entry: Entry| {
+                for span in &mut entry.spans {
+                    span.file += first_source;
+                }
+                if let Some(scale) = &mut entry.scale {
+                    scale.weight += first_side;
+                    scale.input = scale.input.map(|i| i + first_side);
+                }
+                entry
+            };
+            entries.extend(own.into_iter().map(moved));
+            side.extend(reader.index.side.iter().cloned().map(moved));
+            files.extend_from_slice(&reader.index.files);
+            let numbers = 0..reader.sources.len();
+            sources.extend(numbers.map(|i| Bytes::Other(Arc::clone(reader), i)));
+        }
+        let mut index = Index::new(format, files, entries);
+        index.side = side;
+        TensorReader { index, sources }
     }
 
     pub fn index(&self) -> &Index {

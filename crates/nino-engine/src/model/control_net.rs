@@ -1,6 +1,7 @@
 //! A `ControlNet` out of a file, and how a prompt is steered by one. ComfyUI's `CONTROL_NET`, and
 //! what its nodes `ControlNetApply` and `ControlNetApplyAdvanced` put into a conditioning.
 
+mod lora;
 mod pictures;
 
 use super::identity::{NetId, Origin, Part};
@@ -10,7 +11,7 @@ use crate::{DiffusionModel, EngineError, Image, Latent, Mask, Upscale, VaeFile};
 use nino_media::resize;
 use nino_models::{ControlNet, ControlSpec, FileParams, HINT_SCALE, HintKind, Network, z_image};
 use nino_weights::TensorReader;
-use nino_weights::lora::LoraPart;
+use nino_weights::lora::{ControlLora, LoraPart};
 use nino_weights::names::{self, Net};
 use pictures::HintPictures;
 use std::fmt;
@@ -27,6 +28,9 @@ pub struct ControlNetFile {
     origin: Origin,
     /// The model's weights that are added to those of a file of differences.
     loras: Arc<Loras>,
+    /// What a Control-LoRA's file has. It can be run once [`ControlNetFile::for_model`] has made it
+    /// whole.
+    lora: Option<Arc<ControlLora>>,
     /// The kind of picture that a union model is told.
     pub(super) mode: Option<usize>,
 }
@@ -121,6 +125,9 @@ impl ControlNetFile {
     /// Reads a network, and whether it is one of differences.
     fn read(path: &Path) -> Result<(ControlNetFile, bool), EngineError> {
         let reader = Arc::new(nino_weights::open(path)?);
+        if let Some(lora) = ControlNetFile::read_lora(path, &reader)? {
+            return Ok((lora, false));
+        }
         let origin = Origin::files(&reader.index().files);
         let (components, _) = names::canonical(reader.index())?;
         let found = components
@@ -146,6 +153,7 @@ impl ControlNetFile {
             weights: params,
             origin,
             loras: Arc::default(),
+            lora: None,
             mode: None,
         };
         Ok((net, reader.index().get(DIFFERENCE).is_some()))

@@ -20,9 +20,9 @@ use crate::EngineError;
 use delta::Deltas;
 use nino_dtype::DType;
 use nino_models::Denoiser;
-use nino_weights::lora::{Delta, Lora, LoraPart, Update};
+use nino_weights::lora::{ControlLora, Delta, Lora, LoraPart, Update};
 use nino_weights::{Entry, Index, TensorReader};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -323,6 +323,41 @@ impl Loras {
         let mixed = Changed::Mixed(part, Arc::new(id), tensors);
         loras.changes.push(mixed);
         loras
+    }
+
+    /// The weights of a model with these, `base`, beneath the updates of a Control-LoRA's file;
+    /// what the file has `whole` is nobody else's. `None` where an update does not fit.
+    pub(super) fn updated(
+        &self,
+        part: LoraPart,
+        base: NetId,
+        (name, reader): (&str, &Arc<TensorReader>),
+        (lora, whole, index): (&ControlLora, &HashSet<&str>, &Index),
+    ) -> Option<Loras> {
+        let fits = |update: &Update| {
+            let entry = index.get(&update.target);
+            entry.is_some_and(|entry| delta::fits(update, &entry.shape))
+        };
+        if !lora.updates.iter().all(fits) {
+            return None;
+        }
+        let mut loras = self.clone();
+        loras
+            .targets
+            .retain(|(of, name), _| *of == part && !whole.contains(name.as_str()));
+        // The model's own changes are said by its identity.
+        loras.changes = vec![Changed::Mixed(part, Arc::new(base), Arc::default())];
+        let file = reader.index().files.first();
+        Some(loras.with(&Fitted {
+            file: LoraFile {
+                id: FileId::of(file.map_or(Path::new(""), PathBuf::as_path)),
+                name: name.to_owned(),
+                reader: Arc::clone(reader),
+                unet: 1.0,
+                clip: 0.0,
+            },
+            updates: lora.updates.clone(),
+        }))
     }
 
     /// Whether a tensor has another size than in the model's file.

@@ -37,6 +37,10 @@ impl Steered {
         // What steers the model steers every prompt.
         for prompt in positive.iter_mut().chain(&mut negative) {
             prompt.hints.extend_from_slice(model.hints());
+            for hint in prompt.hints.iter_mut().filter(|h| h.net.is_lora()) {
+                let net = hint.net.for_model(model)?;
+                Arc::make_mut(hint).net = net;
+            }
         }
         let looked_at = if request.is_guided(model) {
             &negative[..]

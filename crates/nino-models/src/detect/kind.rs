@@ -92,6 +92,7 @@ kinds! {
     SdxlRefiner, Unet, "Stable Diffusion XL refiner", unet(Unet::sdxl_refiner());
     NinoEmoji, Unet, "nino-emoji", unet(Unet::nino_emoji());
     ControlNet, ControlNet, "ControlNet", Vec::new();
+    ControlLora, ControlNet, "Control-LoRA", Vec::new();
     T2iAdapter, T2iAdapter, "T2I adapter", Vec::new();
     FluxDev, Flux, "Flux.1 dev", flux(Flux::dev());
     FluxSchnell, Flux, "Flux.1 schnell", flux(Flux::schnell());

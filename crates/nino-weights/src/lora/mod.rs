@@ -3,6 +3,7 @@
 //! spellings are read, as are LyCORIS' LoCon, LoHa and LoKr, each with or without DoRA's
 //! magnitudes; OFT, GLoRA and IA3 are recognized and refused by name.
 
+mod control;
 mod keys;
 mod parse;
 mod target;
@@ -11,6 +12,7 @@ use std::fmt;
 
 use crate::{Entry, Index};
 
+pub use control::ControlLora;
 pub use parse::parse;
 
 /// Whose spelling a file uses.

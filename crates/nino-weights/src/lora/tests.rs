@@ -1,10 +1,11 @@
 //! Tests of LoRA files.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use nino_dtype::DType;
 
-use super::{Delta, Factor, LoraFormat, LoraPart, Rows, parse, recognize};
+use super::{ControlLora, Delta, Factor, LoraFormat, LoraPart, Rows, parse, recognize};
 use crate::names::canonical;
 use crate::names::tests::{golden_list, index};
 use crate::safetensors::{NewTensor, Writer};
@@ -641,4 +642,54 @@ fn updates_of_krea2_in_names_of_diffusers_find_their_tensors() {
             "txtfusion.layerwise_blocks.0.mlp.up.weight",
         ),
     ]);
+}
+
+#[test]
+fn a_control_lora_has_updates_and_whole_tensors() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = [
+        ("input_blocks.0.0.down", vec![2, 4, 3, 3], 0.5),
+        ("input_blocks.0.0.up", vec![8, 2, 1, 1], 0.5),
+        ("input_blocks.0.0.bias", vec![8], 1.0),
+        ("lora_controlnet", vec![1], 1.0),
+    ];
+    let reader = write(dir.path(), &all);
+    assert_eq!(recognize(reader.index()), None);
+    let lora = ControlLora::of(reader.index()).unwrap().unwrap();
+    let names: Vec<&str> = lora.whole.iter().map(|e| e.name.as_str()).collect();
+    assert_eq!(names, ["input_blocks.0.0.bias"]);
+    let described = lora.described(reader.index());
+    let shape = described.shape("input_blocks.0.0.weight");
+    assert_eq!(shape, Some(&[8, 4, 3, 3][..]));
+    // Without its mark, without half of an update, and with halves that do not multiply.
+    let plain = write(dir.path(), &all[..3]);
+    assert!(ControlLora::of(plain.index()).unwrap().is_none());
+    let half = write(dir.path(), &all[1..]);
+    let error = ControlLora::of(half.index()).unwrap_err().to_string();
+    assert!(error.contains("lacks its down matrix"), "{error}");
+    let mut odd = all.clone();
+    odd[1].1 = vec![8, 3, 1, 1];
+    let error = ControlLora::of(write(dir.path(), &odd).index()).unwrap_err();
+    assert!(error.to_string().contains("do not multiply"), "{error}");
+}
+
+#[test]
+fn tensors_of_two_files_are_read_as_those_of_one() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let a = write(dirs[0].path(), &[("a", vec![2], 1.0), ("b", vec![3], 2.0)]);
+    let b = write(dirs[1].path(), &[("b", vec![1], 3.0), ("c", vec![4], 4.0)]);
+    let [a, b] = [a, b].map(Arc::new);
+    let of_b = vec![b.entry("c").unwrap().clone()];
+    let joined = TensorReader::joined([(&a, a.index().entries().to_vec()), (&b, of_b)]);
+    assert_eq!(joined.index().files.len(), 2);
+    for (name, expected) in [
+        ("a", vec![1.0; 2]),
+        ("b", vec![2.0; 3]),
+        ("c", vec![4.0; 4]),
+    ] {
+        let entry = joined.entry(name).unwrap();
+        let mut values = vec![0.0; entry.n_values()];
+        joined.read_f32(entry, &mut values).unwrap();
+        assert_eq!(values, expected, "{name}");
+    }
 }

@@ -2,12 +2,14 @@
 
 use super::comfy::{Case, PROMPT};
 use crate::generate::{GenerateRequest, Prompts};
-use crate::tests::made;
+use crate::tests::{made, stored::nmse};
 use crate::{
-    ControlNetFile, EngineError, Family, Hint, HintImage, Image, Latent, LatentFormat, LatentSize,
+    Checkpoint, ControlNetFile, EngineError, Family, Hint, HintImage, Image, Latent, LatentFormat,
+    LatentSize,
 };
 use nino_dtype::DType;
 use nino_sample::{Sampler, Scheduler};
+use nino_weights::convert::{Options, convert};
 use nino_weights::safetensors::{NewTensor, Writer};
 use nino_weights::{Entry, TensorReader};
 use std::collections::BTreeMap;
@@ -62,15 +64,16 @@ impl Steered {
     }
 
     fn check(&self, key: &str, request: &GenerateRequest, prompts: &Prompts) {
+        self.check_to(1e-8, key, request, prompts);
+    }
+
+    fn check_to(&self, limit: f64, key: &str, request: &GenerateRequest, prompts: &Prompts) {
         let found = self.case.sampled(&self.case.model, request, prompts);
         let wanted = self.values(key);
-        let square = |v: f32| f64::from(v) * f64::from(v);
-        let pairs = found.iter().zip(&wanted);
-        let error: f64 = pairs.map(|(f, w)| square(f - w)).sum();
-        let nmse = error / wanted.iter().map(|&w| square(w)).sum::<f64>();
+        let nmse = nmse(&found, &wanted);
         println!("{key}: NMSE {nmse:.1e}");
         assert!(
-            found.len() == wanted.len() && nmse <= 1e-8,
+            found.len() == wanted.len() && nmse <= limit,
             "{key}: NMSE {nmse:.1e}"
         );
     }
@@ -231,6 +234,48 @@ fn a_controlnet_of_differences_is_added_to_its_model() {
     // A file that has whole weights needs no model, and does not use it.
     let plain = ControlNetFile::open_for(&at("sd1"), model).unwrap();
     assert_eq!(plain.id(), whole.id());
+}
+
+/// Its layers are updates of the model's, which is chosen when it steers.
+#[test]
+fn a_control_lora_makes_what_comfyui_makes() {
+    let steered = Steered::new("tiny_sd1", Family::Sd1);
+    let net = steered.net("lora");
+    let (prompts, _) = steered.case.text(&steered.case.request(PROMPT));
+    let steering = both(&prompts, hint(&net, steered.image(), 0.8, (0.0, 1.0)));
+    for (sampler, scheduler) in [("euler", "normal"), ("dpmpp_2m", "karras")] {
+        let request = steered.request(sampler, scheduler, 7.0);
+        // Updated weights are held in f16, as the file has them; ComfyUI's are in f32 here.
+        steered.check_to(1e-7, &format!("lora/plain/{sampler}"), &request, &steering);
+    }
+    let model = &steered.case.model.diffusion;
+    let whole = net.for_model(model).unwrap();
+    assert!(!whole.is_lora() && whole.id() != net.id());
+    assert_eq!(whole.id(), net.for_model(model).unwrap().id());
+}
+
+/// Updates of weights that are quantized in the model's file run beside them.
+#[test]
+fn a_control_lora_steers_a_quantized_model() {
+    let steered = Steered::new("tiny_sd1", Family::Sd1);
+    let net = steered.net("lora");
+    let path = steered.folder.path().join("quantized.gguf");
+    let whole = steered.case.model.diffusion.origin_path().unwrap();
+    let whole = nino_weights::open(whole).unwrap();
+    let options = Options {
+        dtype: DType::Q8_0,
+        keep: Vec::new(),
+        architecture: "sd1".to_owned(),
+    };
+    convert(&whole, &path, &options, |_| true).unwrap();
+    let quantized = Checkpoint::open(&path, None).unwrap();
+    let request = steered.request("euler", "normal", 7.0);
+    let (prompts, _) = steered.case.text(&request);
+    let steering = both(&prompts, hint(&net, steered.image(), 0.8, (0.0, 1.0)));
+    let found = steered.case.sampled(&quantized, &request, &steering);
+    let nmse = nmse(&found, &steered.values("lora/plain/euler"));
+    println!("quantized: NMSE {nmse:.1e}");
+    assert!(nmse < 1e-3, "NMSE {nmse:.1e}");
 }
 
 #[test]

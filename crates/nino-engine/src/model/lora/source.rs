@@ -87,6 +87,14 @@ impl Source {
     }
 
     fn branches(&self, name: &str, held: DType) -> Vec<Branch> {
+        if let Some((control, own)) = self.control(name) {
+            let mut branches = control.branches(own, held);
+            let prefix = &name[..name.len() - own.len()];
+            branches
+                .iter_mut()
+                .for_each(|branch| branch.name.insert_str(0, prefix));
+            return branches;
+        }
         let placed = self.loras.placed(self.part, name);
         if placed.is_empty() || (self.scaled(name).is_none() && merges(self.stored(name), held)) {
             return Vec::new();
