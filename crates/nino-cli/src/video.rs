@@ -22,7 +22,7 @@ pub(crate) use model::open_or_spec;
 use nino_engine::{Control, Event, VideoModel, VideoRequest, make_video};
 use output::{Clip, Output};
 use report::Report;
-pub(crate) use request::wanted;
+pub(crate) use request::{NoStart, wanted};
 use std::time::Instant;
 
 pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &VideoArgs, env: &Env, printer: Printer) -> Result<()> {
         return between::run(args, &choice, env, printer);
     }
     let model = model::open(&args.model, &args.sampling, &choice, env)?;
-    let mut wanted = wanted(args, &model, &choice, env)?;
+    let mut wanted = wanted(args, &model, &choice, NoStart::Refuse, env)?;
     let output = Output::new(args, &model, &wanted)?;
     let opened = device::open(&choice)?;
     let text_device = device::open_for_text(&choice, &args.text, &opened)?;

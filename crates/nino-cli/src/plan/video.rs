@@ -7,7 +7,7 @@ use crate::device;
 use crate::env::Env;
 use crate::plural::count;
 use crate::printer::Printer;
-use crate::video::{open_or_spec, planned, wanted};
+use crate::video::{NoStart, open_or_spec, planned, wanted};
 use anyhow::Result;
 use nino_engine::device::Card;
 use serde_json::json;
@@ -22,7 +22,7 @@ pub(super) fn run(
     let site = Site::new(card, &video.device, &video.profile, env)?;
     let spec = args.spec.as_deref();
     let model = open_or_spec(spec, &video.model, &video.sampling, &site.choice, env)?;
-    let mut wanted = wanted(video, &model, &site.choice, env)?;
+    let mut wanted = wanted(video, &model, &site.choice, NoStart::Assume, env)?;
     let opened = site.open()?;
     let text = device::open_for_text(&site.choice, &video.text, &opened)?;
     let store = device::store(&opened, text.as_ref(), 1);

@@ -22,6 +22,14 @@ pub(crate) struct Wanted {
     pub(crate) fps: f64,
 }
 
+/// What to do where a model needs a first frame and none is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoStart {
+    Refuse,
+    /// Any image will do: a plan depends on its size alone.
+    Assume,
+}
+
 /// Frames under one latent frame.
 const TIME: usize = 4;
 
@@ -29,6 +37,7 @@ pub(crate) fn wanted(
     args: &VideoArgs,
     model: &VideoModel,
     choice: &Choice,
+    no_start: NoStart,
     env: &Env,
 ) -> Result<Wanted> {
     let settings = &choice.settings;
@@ -49,7 +58,8 @@ pub(crate) fn wanted(
         (motion(camera), speed)
     });
     let is_shown = start.is_some() || end.is_some() || follow.is_some() || camera.is_some();
-    if model.high.sees_frames() && !is_shown {
+    let lacks_start = model.high.sees_frames() && !is_shown;
+    if lacks_start && no_start == NoStart::Refuse {
         return Err(UsageWithHint {
             sentence: format!("{} needs a first frame", model.high.name),
             hint: "give one with --image".to_owned(),
@@ -72,6 +82,7 @@ pub(crate) fn wanted(
         height: rounded("height", height, multiple),
         frames,
     };
+    let start = start.or_else(|| lacks_start.then(|| black(size)));
     let steps = args.sampling.steps.map_or(defaults.steps, |n| n as usize);
     let switch = args.sampling.switch.map_or(steps / 2, |n| n as usize);
     let sampler = match (&args.sampling.sampler, &model.low) {
@@ -122,6 +133,15 @@ fn motion(camera: CameraArg) -> CameraMove {
 /// Previews, if anyone sees them.
 pub(super) fn preview(args: &PreviewArgs, seen: bool, env: &Env) -> Result<Option<Preview>> {
     pictures::preview(args, seen, env)
+}
+
+/// A first frame that nobody looks at.
+fn black(size: ClipSize) -> Image {
+    Image {
+        width: size.width,
+        height: size.height,
+        values: vec![0.0; 3 * size.width * size.height],
+    }
 }
 
 /// Width and height of so many pixels in the picture's shape.

@@ -345,3 +345,38 @@ fn the_largest_batch_is_found() {
         said.err
     );
 }
+
+/// A first frame is no more than its size to a plan.
+#[test]
+fn a_video_that_needs_a_first_frame_is_planned_without_one() {
+    let args = ["video", "--spec", "wan2.2-i2v-14b", "--quantize", "q4_k"];
+    let small = ["--size", "480x320", "--frames", "17", "--on", "rx580-8gb"];
+    let plan = planned(&[&args[..], &small].concat());
+    assert_eq!((&plan["width"], &plan["frames"]), (&480.into(), &17.into()));
+    // The frame is encoded.
+    assert!(stages(&plan).contains(&"encode"), "{plan}");
+}
+
+/// The examples in the help texts of `plan`, as far as they need no file.
+#[test]
+fn the_examples_of_the_help_texts_work() {
+    let mut count = 0;
+    for verb in ["generate", "video", "decode", "encode"] {
+        let help = plan(&[verb, "--help"]).out;
+        let examples = help
+            .lines()
+            .filter_map(|l| l.trim().strip_prefix("nino plan "));
+        for example in examples.filter(|l| l.contains("--spec")) {
+            let said = plan(&example.split(' ').collect::<Vec<_>>());
+            // 1: it does not fit here.
+            let fits = "does not fit";
+            assert!(
+                said.code == 0 || (said.code == 1 && said.err.contains(fits)),
+                "{example}: {}",
+                said.err
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 8, "{count}");
+}

@@ -232,6 +232,25 @@ pub const CARDS: &[Card] = &[
         ..RDNA_MATRIX
     },
     Card {
+        name: "rx7600xt",
+        model: "Radeon RX 7600 XT",
+        memory: 16 * GIB,
+        bandwidth: maker(288.0 * GB),
+        f32_flops: maker(11.3 * TERA),
+        matrix_flops: Some(maker(45.1 * TERA)),
+        bus: Some(PCIE4_X8),
+        ..RDNA_MATRIX
+    },
+    Card {
+        name: "rx7700xt",
+        model: "Radeon RX 7700 XT",
+        memory: 12 * GIB,
+        bandwidth: maker(432.0 * GB),
+        f32_flops: maker(17.6 * TERA),
+        matrix_flops: Some(maker(70.3 * TERA)),
+        ..RDNA_MATRIX
+    },
+    Card {
         name: "rx7800xt",
         model: "Radeon RX 7800 XT",
         memory: 16 * GIB,
@@ -310,6 +329,15 @@ pub const CARDS: &[Card] = &[
         ..NVIDIA_MATRIX
     },
     Card {
+        name: "rtx3090",
+        model: "GeForce RTX 3090",
+        memory: 24 * GIB,
+        bandwidth: maker(936.0 * GB),
+        f32_flops: maker(35.6 * TERA),
+        matrix_flops: Some(maker(71.2 * TERA)),
+        ..NVIDIA_MATRIX
+    },
+    Card {
         name: "rtx4060",
         model: "GeForce RTX 4060",
         memory: 8 * GIB,
@@ -317,6 +345,25 @@ pub const CARDS: &[Card] = &[
         f32_flops: maker(15.1 * TERA),
         matrix_flops: Some(maker(30.2 * TERA)),
         bus: Some(PCIE4_X8),
+        ..NVIDIA_MATRIX
+    },
+    Card {
+        name: "rtx4060ti-16gb",
+        model: "GeForce RTX 4060 Ti 16 GB",
+        memory: 16 * GIB,
+        bandwidth: maker(288.0 * GB),
+        f32_flops: maker(22.1 * TERA),
+        matrix_flops: Some(maker(44.1 * TERA)),
+        bus: Some(PCIE4_X8),
+        ..NVIDIA_MATRIX
+    },
+    Card {
+        name: "rtx4070",
+        model: "GeForce RTX 4070",
+        memory: 12 * GIB,
+        bandwidth: maker(504.0 * GB),
+        f32_flops: maker(29.1 * TERA),
+        matrix_flops: Some(maker(58.3 * TERA)),
         ..NVIDIA_MATRIX
     },
     Card {

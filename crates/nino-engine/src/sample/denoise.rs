@@ -283,8 +283,8 @@ impl DenoiserPlan {
 }
 
 impl DenoiserPlan {
-    /// The encoded contexts of a run, each repeated for every image of a batch. They are the largest
-    /// inputs, so each is converted straight to its place.
+    /// The encoded contexts of a run, each repeated for every image of a batch. They are the
+    /// largest inputs, so each is converted straight to its place.
     fn contexts(
         &self,
         prompts: &[Prompt<'_>],
