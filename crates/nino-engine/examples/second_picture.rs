@@ -2,7 +2,7 @@
 //! checkpoint is opened once, and the times of every picture are printed, then the time of another
 //! prompt, whose encoders are loaded already. With `--make` it writes the checkpoint, an SD 1.5
 //! with made-up weights, first; with `--quick` pictures take one step, to time loading alone. A
-//! model in parts has them behind `--clip` and `--vae`.
+//! model in parts has them behind `--clip` and `--vae`, and `--side` is the width and height.
 //!
 //! `cargo run --release -p nino-engine --example second_picture -- gpu sd15.safetensors 5 [--make]`
 //! `… --example second_picture -- gpu z_image_turbo.safetensors 5 --clip qwen_3_4b.safetensors \
@@ -54,6 +54,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut request = GenerateRequest::new(&model, "a red fox in snow");
     if has("--quick") {
         request.steps = 1;
+    }
+    if let Some(at) = flags.iter().position(|given| given == "--side") {
+        let side = flags.get(at + 1).ok_or("--side wants pixels")?.parse()?;
+        (request.width, request.height) = (side, side);
     }
     let started = Instant::now();
     plan_generate(&store, &model, &request)?;
