@@ -101,10 +101,23 @@ fn write(
     let mut random = Random(1);
     let mut values = Vec::new();
     (0..POOL).for_each(|_| value(&mut random, &mut values));
-    while at > 0 {
-        let n = at.min(values.len());
-        file.write_all(&values[..n])?;
-        at -= n;
+    let positive: Vec<u8> = values
+        .chunks_exact(size)
+        .flat_map(|value| {
+            let (sign, rest) = value.split_last().unwrap_or((&0, &[]));
+            rest.iter().copied().chain([sign & 0x7f])
+        })
+        .collect();
+    for tensor in tensors {
+        // A variance below zero has no root.
+        let is_variance = tensor.name.ends_with("running_var");
+        let from = if is_variance { &positive } else { &values };
+        let mut left = tensor.shape.iter().product::<usize>() * size;
+        while left > 0 {
+            let n = left.min(from.len());
+            file.write_all(&from[..n])?;
+            left -= n;
+        }
     }
     Ok(file.flush()?)
 }

@@ -42,12 +42,21 @@ struct Vae {
     is_clip: bool,
 }
 
+/// A video model; text encoder and VAE are in the file of another one.
+struct VideoModel {
+    kind: &'static str,
+    path: PathBuf,
+    /// What it takes besides a prompt.
+    guides: &'static [&'static str],
+}
+
 /// Model files; those that are not there are left out.
 pub(super) struct Models<'a> {
     options: &'a Options,
     folder: &'a Folder,
     checkpoints: Vec<Checkpoint>,
     vaes: Vec<Vae>,
+    videos: Vec<VideoModel>,
 }
 
 impl<'a> Models<'a> {
@@ -62,6 +71,11 @@ impl<'a> Models<'a> {
             "tiny_sdxl",
             "tiny_flux",
             "tiny_chroma",
+            "tiny_klein",
+            "tiny_z_image",
+            "tiny_qwen_image",
+            "tiny_krea2",
+            "tiny_anima",
         ] {
             let path = folder.at(&format!("{kind}.safetensors"));
             files::checkpoint(&path, kind, "")?;
@@ -75,13 +89,15 @@ impl<'a> Models<'a> {
             folder,
             checkpoints,
             vaes: vaes(folder)?,
+            videos: videos(folder)?,
         })
     }
 
     pub(super) fn request(&self, random: &mut Random) -> Result<Request> {
-        match random.below(4) {
+        match random.below(6) {
             0 => self.decode(random),
             1 => self.encode(random),
+            2 => self.video(random),
             _ => self.generate(random),
         }
     }
@@ -89,6 +105,7 @@ impl<'a> Models<'a> {
     fn generate(&self, random: &mut Random) -> Result<Request> {
         let model = &self.checkpoints[random.below(self.checkpoints.len())];
         let mut kind = model.kind.to_owned();
+        let takes_references = ["tiny_klein", "tiny_qwen_image"].contains(&model.kind);
         let side = |random: &mut Random| 64 * (1 + random.below(8));
         let (width, height) = (side(random), side(random));
         let size = format!("{width}x{height}");
@@ -102,9 +119,14 @@ impl<'a> Models<'a> {
         if let Some(path) = &model.path {
             flags.extend(["--model".to_owned(), text(path)]);
         }
-        match random.below(6) {
-            // Three of six are plain text to image.
+        match random.below(7) {
+            // Three of seven are plain text to image.
             0..3 => {}
+            6 if takes_references => {
+                kind += " reference";
+                let picture = text(&self.picture((height, width), random)?);
+                flags.extend(args(&["--reference", &picture]));
+            }
             3 => {
                 kind += " hires";
                 flags.extend(args(&["--hires", "1.5x"]));
@@ -124,6 +146,29 @@ impl<'a> Models<'a> {
         }
         flags.extend(args(&["--force", "-o", &text(&self.folder.at("out.png"))]));
         Ok(Request::of(kind, "generate", &flags))
+    }
+
+    fn video(&self, random: &mut Random) -> Result<Request> {
+        let model = &self.videos[random.below(self.videos.len())];
+        let mut kind = model.kind.to_owned();
+        let side = |random: &mut Random| 16 * (3 + random.below(10));
+        let (width, height) = (side(random), side(random));
+        let size = format!("{width}x{height}");
+        let frames = (1 + 4 * random.below(4)).to_string();
+        let (path, parts) = (text(&model.path), text(&self.videos[0].path));
+        let mut flags = args(&["a fox", "--size", &size, "--device", "cpu", "--seed", "1"]);
+        flags.extend(args(&["--model", &path, "--vae", &parts, "--clip", &parts]));
+        flags.extend(args(&["--frames", &frames, "--steps", "2"]));
+        flags.extend(args(&["--cfg", random.pick(&["1", "4"])]));
+        for guide in model.guides {
+            if random.below(2) == 0 {
+                kind += &guide.replace("--", " ");
+                let picture = text(&self.picture((height, width), random)?);
+                flags.extend(args(&[guide, &picture]));
+            }
+        }
+        flags.extend(args(&["--force", "-o", &text(&self.folder.at("out.webp"))]));
+        Ok(Request::of(kind, "video", &flags))
     }
 
     fn decode(&self, random: &mut Random) -> Result<Request> {
@@ -209,6 +254,26 @@ impl<'a> Models<'a> {
         }
         Ok(())
     }
+}
+
+/// The first one has the text encoder and the VAE of all. They are in a folder of their own, since
+/// the small vocabulary beside them is for their text encoder alone.
+fn videos(folder: &Folder) -> Result<Vec<VideoModel>> {
+    let wan = folder.at("wan");
+    std::fs::create_dir(&wan)?;
+    let vocabulary = crate::tree::root().join("goldens/text/small/spiece.model");
+    std::fs::copy(vocabulary, wan.join("spiece.model"))?;
+    let models: [(&str, &[&str]); 3] = [
+        ("tiny_wan", &[]),
+        ("tiny_wan22_i2v", &["--image", "--last-image"]),
+        ("tiny_wan_vace", &["--reference"]),
+    ];
+    let model = |(kind, guides)| {
+        let path = wan.join(format!("{kind}.safetensors"));
+        files::checkpoint(&path, kind, "")?;
+        Ok(VideoModel { kind, path, guides })
+    };
+    models.into_iter().map(model).collect()
 }
 
 fn vaes(folder: &Folder) -> Result<Vec<Vae>> {
