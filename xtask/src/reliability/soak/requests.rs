@@ -46,7 +46,9 @@ struct Vae {
 struct VideoModel {
     kind: &'static str,
     path: PathBuf,
-    /// What it takes besides a prompt.
+    /// Whether it needs a first frame.
+    needs_image: bool,
+    /// What else it takes.
     guides: &'static [&'static str],
 }
 
@@ -160,8 +162,9 @@ impl<'a> Models<'a> {
         flags.extend(args(&["--model", &path, "--vae", &parts, "--clip", &parts]));
         flags.extend(args(&["--frames", &frames, "--steps", "2"]));
         flags.extend(args(&["--cfg", random.pick(&["1", "4"])]));
-        for guide in model.guides {
-            if random.below(2) == 0 {
+        let needed = model.needs_image.then_some("--image");
+        for guide in needed.into_iter().chain(model.guides.iter().copied()) {
+            if needed == Some(guide) || random.below(2) == 0 {
                 kind += &guide.replace("--", " ");
                 let picture = text(&self.picture((height, width), random)?);
                 flags.extend(args(&[guide, &picture]));
@@ -263,15 +266,20 @@ fn videos(folder: &Folder) -> Result<Vec<VideoModel>> {
     std::fs::create_dir(&wan)?;
     let vocabulary = crate::tree::root().join("goldens/text/small/spiece.model");
     std::fs::copy(vocabulary, wan.join("spiece.model"))?;
-    let models: [(&str, &[&str]); 3] = [
-        ("tiny_wan", &[]),
-        ("tiny_wan22_i2v", &["--image", "--last-image"]),
-        ("tiny_wan_vace", &["--reference"]),
+    let models: [(&str, bool, &[&str]); 3] = [
+        ("tiny_wan", false, &[]),
+        ("tiny_wan22_i2v", true, &["--last-image"]),
+        ("tiny_wan_vace", false, &["--reference"]),
     ];
-    let model = |(kind, guides)| {
+    let model = |(kind, needs_image, guides)| {
         let path = wan.join(format!("{kind}.safetensors"));
         files::checkpoint(&path, kind, "")?;
-        Ok(VideoModel { kind, path, guides })
+        Ok(VideoModel {
+            kind,
+            path,
+            needs_image,
+            guides,
+        })
     };
     models.into_iter().map(model).collect()
 }
