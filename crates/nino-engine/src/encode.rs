@@ -72,23 +72,13 @@ pub fn encode_image(
     control: &mut Control<'_>,
 ) -> Result<Encoded, EngineError> {
     let size = (image.width, image.height);
-    encode_unit(store, vae, size, &image.values, options, control)
+    let values = || image.values.clone();
+    encode_with(store, vae, size, &values, options, control)
 }
 
-/// Encodes RGB values in 0..1, `[h, w, 3]`.
-pub(crate) fn encode_unit(
-    store: &Store,
-    vae: &VaeFile,
-    size: (usize, usize),
-    values: &[f32],
-    options: &EncodeOptions,
-    control: &mut Control<'_>,
-) -> Result<Encoded, EngineError> {
-    encode_with(store, vae, size, &|| values.to_vec(), options, control)
-}
-
-/// `values` are made only after a plan was found: they take four times the memory of the picture.
-fn encode_with(
+/// Encodes RGB values in 0..1, `[h, w, 3]`. They are made only after a plan was found, which counts
+/// them: they take four times the memory of the picture.
+pub(crate) fn encode_with(
     store: &Store,
     vae: &VaeFile,
     size: (usize, usize),

@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::generate::pixels;
+use crate::made;
 use crate::shell::{Folder, Said, nino, nino_with};
+use nino_engine::Picture;
+use nino_engine::media::write_picture;
 use std::path::Path;
 
 const MIB: u64 = 1 << 20;
@@ -56,6 +59,38 @@ fn a_four_gigabyte_card_makes_512_pixels_of_sd_21() {
     ] {
         assert!(!stages[1][key].is_null(), "{key}");
     }
+}
+
+/// A reference image of 1536x1024 is 18 MiB in floats, of which an encoder holds two copies.
+#[test]
+fn a_reference_image_counts_as_it_is_held() {
+    let dir = Folder::new();
+    let (model, seen, out) = (
+        dir.at("klein.safetensors"),
+        dir.at("a.png"),
+        dir.at("b.png"),
+    );
+    made::write_list(&made::list("tiny_klein"), Path::new(&model));
+    let (width, height) = (1536, 1024);
+    let rgb = (0..width * height * 3).map(|i| i as u8).collect();
+    let picture = Picture { width, height, rgb };
+    write_picture(Path::new(&seen), &picture, &[]).unwrap();
+    let request = ["--model", &model, "--reference", &seen, "--cfg", "1"];
+    let flags = verb(&["generate"], &[&request[..], &["--json"]].concat());
+    let refused = nino(&[&flags[..], &["-o", &out, "--budget", "64MiB"]].concat());
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    let least = refused.out.split("give --budget ").nth(1).unwrap();
+    let least = least.split("MiB").next().unwrap();
+    let budget = format!("{least}MiB");
+    let said = nino(&[&flags[..], &["-o", &out, "--budget", &budget]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = said.json();
+    let Some(resident) = report["resident_peak_bytes"].as_u64() else {
+        println!("skipped: this system does not tell resident memory");
+        return;
+    };
+    let budget = least.parse::<u64>().unwrap() * MIB;
+    assert!(resident <= budget, "{resident} of {budget}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What sampling starts from: a latent, where to paint, and what an inpaint model sees of both.
 
 use super::request::{Fill, GenerateRequest, Inpaint, Start};
-use crate::encode::{EncodeOptions, encode_unit};
+use crate::encode::{EncodeOptions, encode_with};
 use crate::sample::LatentShape;
 use crate::{Checkpoint, Control, EngineError, Latent, Mask, Picture, Seen, Store};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub(super) fn prepare(
             beside: request.held_bytes(),
         };
         let size = (picture.width, picture.height);
-        let values = unit(picture, gray);
-        let encoded = encode_unit(store, &model.vae, size, &values, &options, control)?;
+        let values = || unit(picture, gray);
+        let encoded = encode_with(store, &model.vae, size, &values, &options, control)?;
         Ok(encoded.latent)
     };
     let (latent, seen) = match &request.start {
@@ -76,8 +76,8 @@ pub(super) fn references(
     };
     let encoded = request.references.iter().map(|picture| {
         let size = (picture.width, picture.height);
-        let values = unit(picture, None);
-        let encoded = encode_unit(store, &model.vae, size, &values, &options, control)?;
+        let values = || unit(picture, None);
+        let encoded = encode_with(store, &model.vae, size, &values, &options, control)?;
         Ok(Arc::new(encoded.latent))
     });
     encoded.collect()

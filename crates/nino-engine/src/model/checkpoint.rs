@@ -136,7 +136,7 @@ impl Checkpoint {
                 styles: Vec::new(),
                 keep_references: false,
             },
-            text: TextEncoders::new(found.family, encoders, Bpe::clip()),
+            text: TextEncoders::new(found.family, encoders, None),
             vae: Arc::new(VaeFile::synthetic(found.vae, 0)?),
         })
     }
@@ -381,8 +381,11 @@ impl Opened {
             });
         }
         let bpe = match &self.own {
-            Some(own) => Bpe::from_files(own.vocab.as_bytes(), own.merges.as_bytes())?,
-            None => Bpe::clip(),
+            Some(own) => Some(Bpe::from_files(
+                own.vocab.as_bytes(),
+                own.merges.as_bytes(),
+            )?),
+            None => None,
         };
         let text = TextEncoders::new(family, encoders, bpe);
         let wanted = diffusion.net.wants().context;

@@ -28,7 +28,8 @@ pub struct TextEncoders {
     /// How activations are stored. CLIP is small beside what it conditions, and stays in f32.
     pub precision: Precision,
     pub(super) encoders: Vec<TextEncoder>,
-    pub(super) bpe: Arc<Bpe>,
+    /// The vocabulary of a CLIP of our own; OpenAI's where there is none.
+    pub(super) bpe: Option<Arc<Bpe>>,
     pub(super) loras: Arc<Loras>,
     pub(super) quantize: Option<DType>,
 }
@@ -172,7 +173,11 @@ impl States {
     }
 }
 
-/// T5's vocabulary, read when it is first asked for.
+/// CLIP's vocabulary, read when it is first asked for, as those below are: other encoders do without
+/// its memory.
+static CLIP: LazyLock<Bpe> = LazyLock::new(Bpe::clip);
+
+/// T5's.
 static T5: LazyLock<Unigram> = LazyLock::new(Unigram::t5);
 
 /// Qwen's.
@@ -199,17 +204,21 @@ impl TextEncoders {
             Family::ZImage if encoders.iter().all(is_small) => Family::Anima,
             family => family,
         };
-        Ok(TextEncoders::new(family, encoders, Bpe::clip()))
+        Ok(TextEncoders::new(family, encoders, None))
     }
 
-    pub(super) fn new(family: Family, encoders: Vec<TextEncoder>, bpe: Bpe) -> TextEncoders {
+    pub(super) fn new(
+        family: Family,
+        encoders: Vec<TextEncoder>,
+        bpe: Option<Bpe>,
+    ) -> TextEncoders {
         TextEncoders {
             family,
             clip_skip: None,
             t5_padding: None,
             precision: Precision::Auto,
             encoders,
-            bpe: Arc::new(bpe),
+            bpe: bpe.map(Arc::new),
             loras: Arc::default(),
             quantize: None,
         }
@@ -283,7 +292,11 @@ impl TextEncoders {
     /// Whether a word is one piece of the vocabulary. Words that captions of the training had
     /// often are; others are spelled in several pieces.
     pub fn knows(&self, word: &str) -> bool {
-        self.bpe.encode(word).len() == 1
+        self.bpe().encode(word).len() == 1
+    }
+
+    fn bpe(&self) -> &Bpe {
+        self.bpe.as_deref().unwrap_or(&CLIP)
     }
 
     /// What sees pictures for these encoders; `None` where nothing does.
@@ -311,7 +324,7 @@ impl TextEncoders {
     pub(crate) fn tokenizer(&self, i: usize) -> Result<&dyn Tokenizer, EngineError> {
         let encoder = &self.encoders[i];
         Ok(match (encoder.config.kind(), &encoder.vocabulary) {
-            (Encoder::Clip(_), _) => &*self.bpe,
+            (Encoder::Clip(_), _) => self.bpe(),
             (Encoder::T5, _) => &*T5,
             (Encoder::Llm(llm::Kind::Qwen3 | llm::Kind::Qwen3Vl | llm::Kind::Qwen25Vl), _) => {
                 &*QWEN
@@ -351,7 +364,7 @@ impl TextEncoders {
             (Family::QwenImage | Family::Krea2, EncoderConfig::Llm(_)) => Layout::qwen_image(),
             (Family::Anima, EncoderConfig::Llm(_)) => Layout::qwen3_anima(),
             (_, EncoderConfig::Llm(_)) => Layout::qwen3_z_image(),
-            (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(&self.bpe, c.max_tokens),
+            (Family::Emoji, EncoderConfig::Clip(c)) => Layout::new(self.bpe(), c.max_tokens),
             (_, EncoderConfig::Clip(c)) => match c.width {
                 ..=768 => Layout::clip_l(),
                 1024 => Layout::clip_h(),

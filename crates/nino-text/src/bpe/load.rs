@@ -81,11 +81,10 @@ fn merges(vocab: &HashMap<String, u32>, text: &[u8]) -> Result<Merges, Error> {
     let text = std::str::from_utf8(text).map_err(|e| Error::MergesEncoding {
         valid: e.valid_up_to(),
     })?;
-    let mut merges = Merges::new();
-    for (i, row) in text.lines().enumerate() {
-        if row.is_empty() || (i == 0 && row.starts_with("#version")) {
-            continue;
-        }
+    let rows = text.lines().enumerate();
+    let is_version = |i, row: &str| i == 0 && row.starts_with("#version");
+    let rows = rows.filter(|&(i, row)| !row.is_empty() && !is_version(i, row));
+    let merge = |(i, row): (usize, &str)| {
         let line = i + 1;
         let found = || row.chars().take(80).collect();
         let pair = row
@@ -105,9 +104,9 @@ fn merges(vocab: &HashMap<String, u32>, text: &[u8]) -> Result<Merges, Error> {
             rank: i as u32,
             id: id(&format!("{left}{right}"))?,
         };
-        merges.insert((id(left)?, id(right)?), merge);
-    }
-    Ok(merges)
+        Ok(((id(left)?, id(right)?), merge))
+    };
+    rows.map(merge).collect()
 }
 
 /// Each byte with the printable character that stands for it in vocabulary files, in CLIP's order:

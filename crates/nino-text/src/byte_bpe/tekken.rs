@@ -4,7 +4,7 @@
 use super::ByteBpe;
 use crate::bpe::byte_symbols;
 use crate::error::Error;
-use crate::merges::{Merge, Merges};
+use crate::merges::Merge;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashMap;
@@ -79,7 +79,7 @@ impl ByteBpe {
             let id = number.get(&[byte][..]).ok_or(Error::Byte { byte })?;
             bytes[usize::from(byte)] = *id;
         }
-        let mut merges = Merges::new();
+        let mut merges = Vec::new();
         let mut rank = 0;
         for (piece, id) in pieces.iter().zip(first..) {
             if number.get(piece.as_slice()) != Some(&id) || piece.len() > MAX_PIECE {
@@ -92,14 +92,14 @@ impl ByteBpe {
             let mut halves: Vec<(u32, u32)> = halves.collect();
             halves.sort_unstable();
             for pair in halves {
-                merges.insert(pair, Merge { rank, id });
+                merges.push((pair, Merge { rank, id }));
                 rank += 1;
             }
         }
         let whole = number.iter().map(|(piece, id)| (piece.to_vec(), *id));
         Ok(ByteBpe {
             whole: whole.collect(),
-            merges,
+            merges: merges.into_iter().collect(),
             bytes,
             special: special.into_iter().zip(0..).collect(),
             normalized: false,
