@@ -1,6 +1,8 @@
 //! Changes bytes the way damage and attackers do: flipped bits, numbers at the edges of their
 //! types, pieces removed, repeated and exchanged. Everything follows from the random numbers.
 
+use crate::seeds::Seed;
+
 /// SplitMix64.
 pub(crate) struct Random(u64);
 
@@ -63,7 +65,7 @@ const NUMBERS: [&[u8]; 6] = [
 ];
 
 /// `bytes` with one to eight changes; `others` gives pieces to exchange. No more than 4 MB.
-pub(crate) fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Random) {
+pub(crate) fn mutate(bytes: &mut Vec<u8>, others: &[Seed], random: &mut Random) {
     for _ in 0..=random.below(8) {
         change(bytes, others, random);
         bytes.truncate(4 << 20);
@@ -73,7 +75,7 @@ pub(crate) fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Rando
     }
 }
 
-fn change(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Random) {
+fn change(bytes: &mut Vec<u8>, others: &[Seed], random: &mut Random) {
     // Headers are at the beginning: half of all changes are made there.
     let reach = if random.below(2) == 0 {
         bytes.len()
@@ -95,7 +97,7 @@ fn change(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Random) {
         }
         6 => bytes.truncate(at),
         7 => {
-            let other = &others[random.below(others.len())];
+            let other = &others[random.below(others.len())].bytes;
             let from = random.below(other.len());
             let until = from + random.below(other.len() - from);
             bytes.splice(at..at + len, other[from..until].iter().copied());

@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     println!("seed {}, {} s a target", options.seed, share.as_secs());
     let mut failed = Vec::new();
     for name in chosen {
-        let folder = tempfile::tempdir().context("no temporary folder")?;
+        let folder = folder().context("no temporary folder")?;
         let outcome = work(name, share, options, folder.path());
         let case = last_case(folder.path());
         match outcome {
@@ -43,6 +43,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     bail!("failed: {}", failed.join(", "))
+}
+
+/// In memory where the system has such a folder: on a disk, writing cases takes most of the time.
+fn folder() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
 
 /// One worker from its start to its end; hanging is an end.

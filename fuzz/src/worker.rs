@@ -53,14 +53,13 @@ pub(crate) fn write_case(
 ) -> Result<(PathBuf, usize)> {
     let mut random = Random::of(seed, target.name, case);
     let chosen = &seeds[random.below(seeds.len())];
-    let others: Vec<Vec<u8>> = seeds.iter().map(|s| s.bytes.clone()).collect();
     let mut bytes = chosen.bytes.clone();
     if target.cut {
         // What padding and an end mark take may be missing without a loss.
         let most = bytes.len().saturating_sub(LEAST_CUT);
         bytes.truncate(random.below(most.max(1)));
     } else {
-        mutate(&mut bytes, &others, &mut random);
+        mutate(&mut bytes, seeds, &mut random);
     }
     let path = folder.join(format!("case.{}", chosen.extension));
     std::fs::write(&path, &bytes)?;

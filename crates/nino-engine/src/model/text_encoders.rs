@@ -173,8 +173,8 @@ impl States {
     }
 }
 
-/// CLIP's vocabulary, read when it is first asked for, as those below are: other encoders do without
-/// its memory.
+/// CLIP's vocabulary, read when it is first asked for, as those below are: other encoders do
+/// without its memory.
 static CLIP: LazyLock<Bpe> = LazyLock::new(Bpe::clip);
 
 /// T5's.
