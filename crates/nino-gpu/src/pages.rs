@@ -1,7 +1,7 @@
 //! Parameters side by side in a few large buffers. A buffer of its own for each would cost memory
 //! that no plan counts, since allocators and drivers round every allocation up, and many drivers
-//! allow only 4096 allocations. What a parameter takes here is `Limits::packed_bytes`, which is what
-//! plans count; a page is as large as what is in it.
+//! allow only 4096 allocations. A parameter takes `Limits::packed_bytes` here, which is what plans
+//! count; a page is as large as what is in it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,15 +23,6 @@ pub(crate) struct Slice {
 pub(crate) struct Pages<B> {
     pages: Vec<B>,
     slices: HashMap<String, Slice>,
-}
-
-impl<B> Default for Pages<B> {
-    fn default() -> Pages<B> {
-        Pages {
-            pages: Vec::new(),
-            slices: HashMap::new(),
-        }
-    }
 }
 
 impl<B> Pages<B> {

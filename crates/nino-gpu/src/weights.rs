@@ -16,7 +16,8 @@ use crate::ops::gemm::{packed_channels, packs_weights};
 use crate::pages::Pages;
 use crate::{Caps, Gpu, GpuError};
 
-#[derive(Debug, Default)]
+/// Parameters as some plans hold them.
+#[derive(Debug)]
 pub(crate) struct GpuWeights {
     pub(crate) resident: Pages<wgpu::Buffer>,
     /// Parameters that pass through a plan's slots.
@@ -25,12 +26,15 @@ pub(crate) struct GpuWeights {
     pub(crate) packed: HashSet<String>,
 }
 
+/// Parameters that carry their values with them.
 pub(crate) type Constants = Pages<wgpu::Buffer>;
 
 /// Bytes of a page on the device, at most. A driver that gives memory in units of 2 MiB rounds each
-/// up by 0.4 % of this or less. wgpu's allocator shares blocks of up to 64 MiB among the buffers that
-/// fit; larger ones have memory of exactly their size. Room for a smaller page is easier to find.
+/// up by 0.4 % of this or less. wgpu's allocator shares blocks of up to 64 MiB among the buffers
+/// that fit; larger ones have memory of exactly their size. It is easier to find room for less.
 const DEVICE_PAGE: usize = 512 << 20;
+
+/// Why a parameter is found in its pages.
 const PLACED: &str = "pages have a place for each of their parameters";
 
 /// Staging memory in flight before it is handed back.

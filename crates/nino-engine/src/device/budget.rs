@@ -46,8 +46,8 @@ pub enum Limit {
 /// The reserve is at least this, or a twentieth of the machine's memory.
 const LEAST_RESERVE: u64 = 1 << 30;
 
-/// What a driver takes of a card for a program besides its buffers: 0.23 GiB on an H200 with driver
-/// 580.159. It is not taken yet when the driver is asked, since that is before the device is opened.
+/// What a driver takes of a card for a program besides its buffers: 0.23 GiB on an H200 with
+/// driver 580.159. The driver is asked before the device is opened, when this is not taken yet.
 const DRIVER_RESERVE: u64 = 256 << 20;
 
 impl Budget {
