@@ -225,7 +225,7 @@ impl Run<'_, '_> {
             self.control.progress(self.done, self.total)?;
         }
         self.made.run_time += started.elapsed();
-        let peak = piece.plan.weight_bytes() + lease.arena_bytes();
+        let peak = piece.plan.device_weight_bytes() + lease.arena_bytes();
         self.made.measured_peak = self.made.measured_peak.max(peak);
         lease.finish();
         Ok(out)

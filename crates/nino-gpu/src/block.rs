@@ -8,6 +8,10 @@ use crate::{Gpu, GpuError};
 /// Copies between buffers are of whole words.
 const WORD: usize = 4;
 
+/// Bytes of a block on the host, at most: memory that the device reaches is easier to get in small
+/// pieces.
+pub(crate) const HOST_PAGE: usize = 256 << 20;
+
 /// Bytes in a buffer, on the device or in host memory that it copies from and to by itself; or in
 /// ordinary host memory where there is no more of that.
 #[derive(Debug)]

@@ -156,6 +156,7 @@ impl Caps {
             // A product decodes a weight once for every tile of rows: above two tiles it is quicker
             // to do it once for all.
             expand_rows: (self.tier >= Tier::F16).then_some(EXPAND_ROWS),
+            packs_params: true,
             int8: self.rounds_rows(),
             halves: self.halves_rows(),
             ..Limits::default()

@@ -19,6 +19,7 @@ mod kernels;
 mod lower;
 mod memory;
 pub mod ops;
+mod pages;
 mod passes;
 mod pipeline;
 mod probe;

@@ -55,7 +55,8 @@ impl GpuSession {
         weights: &Arc<GpuWeights>,
     ) -> Result<Vec<GpuSession>, ExecError> {
         let arena = Arc::new(Arena::new(gpu, plans).map_err(|e| exec_error(e, gpu))?);
-        let constants = Arc::new(gpu.load_constants(plans)?);
+        let of_plans: Vec<&Plan> = plans.iter().map(|p| &**p).collect();
+        let constants = Arc::new(gpu.load_constants(&of_plans)?);
         let sessions = plans.iter().map(|plan| {
             let (gpu, arena) = (Arc::clone(gpu), Arc::clone(&arena));
             let params = (Arc::clone(weights), Arc::clone(&constants));
@@ -140,13 +141,14 @@ impl GpuSession {
             let missing = || ExecError::NotInPlan {
                 what: format!("weight {:?}", spec.name),
             };
-            let block = self.weights.outside.get(&spec.name).ok_or_else(missing)?;
+            let (block, at) = self.weights.outside.find(&spec.name).ok_or_else(missing)?;
+            let bytes = at.start..at.start + spec.bytes();
             let to = Window {
                 buffer: &self.arena.slots[fetch.slot],
                 offset: span.offset as u64,
             };
             block
-                .bring(&self.gpu, &(0..spec.bytes()), to)
+                .bring(&self.gpu, &bytes, to)
                 .map_err(|e| exec_error(e, &self.gpu))?;
         }
         Ok(())

@@ -1,30 +1,41 @@
-//! Parameters on the device: each in a buffer of its own, filled through mapped staging. Those that
-//! a plan streams stay in host memory, as the kernels want them. Constants that a model computed
+//! Parameters on the device, in pages that are filled through mapped staging. Those that a plan
+//! streams stay in pages of host memory, as the kernels want them. Constants that a model computed
 //! itself are loaded for each session: they depend on sizes, and weights serve all of these.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
-use nino_graph::{Def, ExecError, Node, Op, ParamError, ParamSource, ParamSpec, Plan, StoredRows};
+use nino_graph::{
+    Def, ExecError, Limits, Node, Op, ParamError, ParamSource, ParamSpec, Plan, StoredRows,
+};
 
-use crate::block::Block;
+use crate::block::{Block, HOST_PAGE};
 use crate::exec::exec_error;
 use crate::memory::ask_host;
 use crate::ops::gemm::{packed_channels, packs_weights};
+use crate::pages::Pages;
 use crate::{Caps, Gpu, GpuError};
 
-/// Buffers by parameter name.
-#[derive(Debug, Default)]
+/// Parameters as some plans hold them.
+#[derive(Debug)]
 pub(crate) struct GpuWeights {
-    pub(crate) buffers: HashMap<String, Arc<wgpu::Buffer>>,
+    pub(crate) resident: Pages<wgpu::Buffer>,
     /// Parameters that pass through a plan's slots.
-    pub(crate) outside: HashMap<String, Block>,
+    pub(crate) outside: Pages<Block>,
     /// 3x3 weights stored in the order the convolution kernel reads them.
     pub(crate) packed: HashSet<String>,
 }
 
-/// Buffers of constants by name.
-pub(crate) type Constants = HashMap<String, Arc<wgpu::Buffer>>;
+/// Parameters that carry their values with them.
+pub(crate) type Constants = Pages<wgpu::Buffer>;
+
+/// Bytes of a page on the device, at most. A driver that gives memory in units of 2 MiB rounds each
+/// up by 0.4 % of this or less. wgpu's allocator shares blocks of up to 64 MiB among the buffers
+/// that fit; larger ones have memory of exactly their size. It is easier to find room for less.
+const DEVICE_PAGE: usize = 512 << 20;
+
+/// Why a parameter is found in its pages.
+const PLACED: &str = "pages have a place for each of their parameters";
 
 /// Staging memory in flight before it is handed back.
 const STAGING_BYTES: u64 = 256 << 20;
@@ -37,31 +48,34 @@ impl Gpu {
         plans: &[&Plan],
         source: &dyn ParamSource,
     ) -> Result<GpuWeights, ExecError> {
-        let mut weights = GpuWeights {
-            packed: packable(&self.caps, plans),
-            ..GpuWeights::default()
-        };
         let fail = |e| exec_error(e, self);
         let wanted: Vec<_> = wanted(plans).collect();
-        let outside = wanted.iter().filter(|(_, streamed)| *streamed);
-        ask_host(outside.map(|(spec, _)| spec.bytes()).sum()).map_err(fail)?;
+        let held = |streams: bool| -> Vec<&ParamSpec> {
+            let held = wanted.iter().filter(|(_, streamed)| *streamed == streams);
+            held.map(|(spec, _)| *spec).collect()
+        };
+        let mut weights = GpuWeights {
+            resident: self.device_pages("weights", plans, &held(false))?,
+            outside: self.host_pages(plans, &held(true)).map_err(fail)?,
+            packed: packable(&self.caps, plans),
+        };
         let mut staged = 0;
         for (spec, streamed) in wanted {
             let packed = weights.packed.contains(&spec.name);
-            let bytes = spec.bytes();
             if streamed {
-                let mut block = Block::on_host(self, bytes).map_err(fail)?;
-                match &mut block {
-                    Block::Buffer(buffer) => self.load(spec, source, packed, buffer)?,
-                    Block::Bytes(all) => self.fill(spec, source, packed, all)?,
+                let (block, at) = weights.outside.find_mut(&spec.name).expect(PLACED);
+                match block {
+                    Block::Buffer(buffer) => self.load(spec, source, packed, (buffer, at))?,
+                    Block::Bytes(all) => {
+                        let values = &mut all[at][..spec.bytes()];
+                        self.fill(spec, source, packed, values)?;
+                    }
                 }
-                weights.outside.insert(spec.name.clone(), block);
             } else {
-                let buffer = self.param_buffer(spec)?;
-                self.load(spec, source, packed, &buffer)?;
-                weights.buffers.insert(spec.name.clone(), Arc::new(buffer));
+                let place = weights.resident.find(&spec.name).expect(PLACED);
+                self.load(spec, source, packed, place)?;
             }
-            staged += bytes as u64;
+            staged += spec.bytes() as u64;
             if staged > STAGING_BYTES {
                 self.queue.submit([]);
                 self.wait().map_err(fail)?;
@@ -69,46 +83,61 @@ impl Gpu {
             }
         }
         self.queue.submit([]);
-        self.wait().map_err(|e| exec_error(e, self))?;
+        self.wait().map_err(fail)?;
         Ok(weights)
     }
 
     /// The constants of some plans, each once.
-    pub(crate) fn load_constants(&self, plans: &[Arc<Plan>]) -> Result<Constants, ExecError> {
-        let mut constants = Constants::new();
-        for (_, spec) in plans.iter().flat_map(|plan| plan.graph().params()) {
-            if spec.inline.is_some() && !constants.contains_key(&spec.name) {
-                let buffer = self.param_buffer(spec)?;
-                self.load(spec, &NoSource, false, &buffer)?;
-                constants.insert(spec.name.clone(), Arc::new(buffer));
-            }
+    pub(crate) fn load_constants(&self, plans: &[&Plan]) -> Result<Constants, ExecError> {
+        let params = plans.iter().flat_map(|plan| plan.graph().params());
+        let inline = params.filter(|(_, spec)| spec.inline.is_some());
+        let specs: BTreeMap<_, _> = inline.map(|(_, spec)| (&spec.name, spec)).collect();
+        let specs: Vec<&ParamSpec> = specs.into_values().collect();
+        let constants = self.device_pages("constants", plans, &specs)?;
+        for spec in &specs {
+            let place = constants.find(&spec.name).expect(PLACED);
+            self.load(spec, &NoSource, false, place)?;
         }
-        if !constants.is_empty() {
+        if !specs.is_empty() {
             self.queue.submit([]);
         }
         Ok(constants)
     }
 
-    fn param_buffer(&self, spec: &ParamSpec) -> Result<wgpu::Buffer, ExecError> {
+    fn device_pages(
+        &self,
+        what: &str,
+        plans: &[&Plan],
+        specs: &[&ParamSpec],
+    ) -> Result<Pages<wgpu::Buffer>, ExecError> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
-        // 16 bytes more than whole words: unaligned block reads look one word ahead.
-        let size = (spec.bytes() as u64).next_multiple_of(16) + 16;
-        let buffer = self.raw_buffer(&spec.name, size, usage);
-        buffer.map_err(|e| exec_error(e, self))
+        let make = |bytes| self.raw_buffer(what, bytes as u64, usage);
+        let pages = Pages::new(specs, limits(plans), DEVICE_PAGE, make);
+        pages.map_err(|e| exec_error(e, self))
     }
 
-    /// Fills a buffer with a parameter and zeros. A large one goes by parts, where its source can
-    /// give them: the driver may take the memory of staging from the device's.
+    fn host_pages(&self, plans: &[&Plan], specs: &[&ParamSpec]) -> Result<Pages<Block>, GpuError> {
+        let limits = limits(plans);
+        let bytes = specs.iter().map(|spec| limits.packed_bytes(spec.bytes()));
+        ask_host(bytes.sum())?;
+        Pages::new(specs, limits, HOST_PAGE, |bytes| {
+            Block::on_host(self, bytes)
+        })
+    }
+
+    /// Fills a parameter's place with its bytes, and with zeros behind them. A large one goes by
+    /// parts, where its source can give them: the driver may take the memory of staging from the
+    /// device's.
     fn load(
         &self,
         spec: &ParamSpec,
         source: &dyn ParamSource,
         packed: bool,
-        buffer: &wgpu::Buffer,
+        (buffer, place): (&wgpu::Buffer, Range<usize>),
     ) -> Result<(), ExecError> {
-        let (bytes, size) = (spec.bytes(), buffer.size());
+        let bytes = spec.bytes();
         let Some(rows) = rows_at_once(spec, source).filter(|_| !packed) else {
-            return self.stage(spec, (buffer, 0, size), |dst| {
+            return self.stage(spec, (buffer, place), |dst| {
                 let (values, behind) = dst.split_at_mut(bytes);
                 behind.fill(0);
                 self.fill(spec, source, packed, values)
@@ -118,30 +147,32 @@ impl Gpu {
         let row = bytes / n_rows;
         for first in (0..n_rows).step_by(rows) {
             let part = first..n_rows.min(first + rows);
-            let (at, len) = ((first * row) as u64, (part.len() * row) as u64);
-            self.stage(spec, (buffer, at, len), |dst| {
+            let at = place.start + part.start * row..place.start + part.end * row;
+            self.stage(spec, (buffer, at), |dst| {
                 Ok(source.read_rows(spec, part, dst)?)
             })?;
             self.queue.submit([]);
             self.wait().map_err(|e| exec_error(e, self))?;
         }
-        let (at, len) = (bytes as u64, size - bytes as u64);
-        self.stage(spec, (buffer, at, len), |dst| {
+        let behind = place.start + bytes..place.end;
+        self.stage(spec, (buffer, behind), |dst| {
             dst.fill(0);
             Ok(())
         })
     }
 
-    /// Fills `len` bytes of a parameter's buffer from `at` on through memory that the driver gives.
+    /// Fills some bytes of a buffer through memory that the driver gives.
     fn stage(
         &self,
         spec: &ParamSpec,
-        (buffer, at, len): (&wgpu::Buffer, u64, u64),
+        (buffer, bytes): (&wgpu::Buffer, Range<usize>),
         fill: impl FnOnce(&mut [u8]) -> Result<(), ExecError>,
     ) -> Result<(), ExecError> {
+        let len = bytes.len() as u64;
         let staging = self.scoped(&spec.name, len, || {
             let len = wgpu::BufferSize::new(len)?;
-            self.queue.write_buffer_with(buffer, at, len)
+            self.queue
+                .write_buffer_with(buffer, bytes.start as u64, len)
         });
         let staging = staging.and_then(|view| {
             view.ok_or_else(|| GpuError::Validation {
@@ -176,6 +207,11 @@ impl Gpu {
         }
         Ok(())
     }
+}
+
+/// The limits that plans of one device have in common.
+fn limits(plans: &[&Plan]) -> Limits {
+    plans.first().map_or_else(Limits::default, |p| *p.limits())
 }
 
 /// The rows of a parameter that are staged at a time; nothing where it goes whole.

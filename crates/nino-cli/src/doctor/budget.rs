@@ -42,7 +42,11 @@ pub(super) fn what(limit: Limit) -> String {
     match limit {
         Limit::Cap => "--budget".to_owned(),
         Limit::VulkanHeaps { of } => share(of, "the Vulkan heaps"),
-        Limit::VulkanFree => "free by VK_EXT_memory_budget".to_owned(),
+        Limit::VulkanFree { reserve: 0 } => "free by VK_EXT_memory_budget".to_owned(),
+        Limit::VulkanFree { reserve } => {
+            let reserve = Bytes(reserve);
+            format!("free by VK_EXT_memory_budget minus {reserve} for the driver")
+        }
         Limit::Amdgpu { of, with_gtt: true } => share(of, "amdgpu's VRAM + GTT"),
         Limit::Amdgpu { of, .. } => share(of, "amdgpu's VRAM"),
         Limit::AmdgpuFree { with_gtt: true } => "free VRAM + GTT by amdgpu".to_owned(),

@@ -60,6 +60,25 @@ fn a_budget_is_its_least_term() {
     assert_eq!(Budget::host(&HostMemory::default(), None), None);
 }
 
+/// A driver's own memory is not part of what it says is used before a device is opened.
+#[test]
+fn a_card_that_others_use_leaves_room_for_its_driver() {
+    let budget = |kind, free| {
+        let card = [reading(MemorySource::VulkanBudget, 8 * GIB, free)];
+        Budget::adapter(kind, &card, &memory(), None).unwrap()
+    };
+    let reserve = 256 << 20;
+    let found = budget(AdapterKind::Discrete, 6 * GIB);
+    assert_eq!(found.bytes, 6 * GIB - reserve);
+    let limit = Limit::VulkanFree { reserve };
+    assert!(found.terms.iter().any(|t| t.limit == limit));
+    // An idle card keeps its tenth for both.
+    let idle = budget(AdapterKind::Discrete, 8 * GIB).bytes;
+    assert_eq!(idle, (8.0 * 0.9 * GIB as f64) as u64);
+    assert_eq!(budget(AdapterKind::Discrete, 1 << 20).bytes, 1 << 19);
+    assert_eq!(budget(AdapterKind::Integrated, 6 * GIB).bytes, 6 * GIB);
+}
+
 #[test]
 fn an_integrated_gpu_counts_gtt_and_what_the_system_has_left() {
     let kind = AdapterKind::Integrated;

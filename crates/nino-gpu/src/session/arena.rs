@@ -12,6 +12,11 @@ use crate::{Gpu, GpuError};
 /// Bytes of one upload.
 const PIECE: usize = 16 << 20;
 
+/// What kernels see is written, and read back where words are written in part.
+const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::COPY_DST)
+    .union(wgpu::BufferUsages::COPY_SRC);
+
 #[derive(Debug)]
 pub(super) struct Arena {
     pub(super) pages: Vec<wgpu::Buffer>,
@@ -136,12 +141,10 @@ impl Arena {
 
 /// Memory for values, in as many buffers as it has pages; only the last is smaller.
 fn pages(gpu: &Gpu, total: usize, page: usize) -> Result<Vec<wgpu::Buffer>, GpuError> {
-    let usage =
-        wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
     let size = |start: usize| (total - start).min(page).next_multiple_of(16) as u64;
     (0..total)
         .step_by(page)
-        .map(|start| gpu.raw_buffer("arena", size(start), usage))
+        .map(|start| gpu.raw_buffer("arena", size(start), USAGE))
         .collect()
 }
 
@@ -149,7 +152,8 @@ fn pages(gpu: &Gpu, total: usize, page: usize) -> Result<Vec<wgpu::Buffer>, GpuE
 fn slots(gpu: &Gpu, plans: &[Arc<Plan>]) -> Result<Vec<wgpu::Buffer>, GpuError> {
     let used = plans.iter().flat_map(|p| p.fetches()).map(|f| f.slot + 1);
     let bytes = plans.iter().map(|p| p.slot_bytes()).max().unwrap_or(0);
+    // What kernels may read behind a parameter is part of its place.
     (0..used.max().unwrap_or(0))
-        .map(|_| gpu.buffer("streamed weights", bytes as u64))
+        .map(|_| gpu.raw_buffer("streamed weights", bytes as u64, USAGE))
         .collect()
 }

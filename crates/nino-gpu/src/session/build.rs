@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use nino_graph::{ExecError, Fetch, Node, Plan, Step};
 
 use super::StepRun;
+use crate::block::Window;
 use crate::exec::exec_error;
 use crate::kernel::{Launch, View};
 use crate::lower::Lower;
@@ -29,13 +30,16 @@ pub(crate) struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    fn slot_or_weight(&self, slot: Option<usize>, name: &str) -> Option<&'a wgpu::Buffer> {
-        if let Some(slot) = slot {
-            return self.slots.get(slot);
+    /// Where a parameter is: in a slot where it is fetched, or where it stays.
+    fn param(&self, name: &str, fetched: Option<(usize, u64)>) -> Option<Window<'a>> {
+        if let Some((slot, offset)) = fetched {
+            let buffer = self.slots.get(slot)?;
+            return Some(Window { buffer, offset });
         }
-        let constant = self.constants.get(name);
-        let buffer = constant.or_else(|| self.weights.buffers.get(name));
-        buffer.map(|b| &**b)
+        let constant = self.constants.find(name);
+        let (buffer, bytes) = constant.or_else(|| self.weights.resident.find(name))?;
+        let offset = bytes.start as u64;
+        Some(Window { buffer, offset })
     }
 }
 
@@ -131,11 +135,12 @@ fn lower<'a>(
                 let (_, span) = f.params.iter().find(|(node, _)| *node == root)?;
                 Some((f.slot, span.offset as u64))
             });
-            let slot = fetched.map(|(slot, _)| slot);
-            let find = |b: Buffers<'a>| b.slot_or_weight(slot, &spec.name).ok_or_else(missing);
+            let find = |b: Buffers<'a>| b.param(&spec.name, fetched).ok_or_else(missing);
+            let place = memory.buffers.map(find).transpose()?;
             View {
-                buffer: memory.buffers.map(find).transpose()?,
-                offset: fetched.map_or(0, |(_, offset)| offset),
+                buffer: place.map(|p| p.buffer),
+                // Aligned wherever it is, so that kernels are the same.
+                offset: place.map_or(0, |p| p.offset),
                 bytes: graph.bytes(used.node) as u64,
                 dtype,
                 first: 0,

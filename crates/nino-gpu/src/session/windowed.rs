@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use nino_graph::{ArenaSize, Home, Transfer};
 
-use crate::block::{Block, Window};
+use crate::block::{Block, HOST_PAGE, Window};
 use crate::memory::ask_host;
 use crate::{Gpu, GpuError};
 
@@ -122,9 +122,6 @@ impl Kept {
         }
     }
 }
-
-/// Host memory that the device reaches is easier to get in small pieces.
-const HOST_PAGE: usize = 256 << 20;
 
 /// One range of bytes in blocks of `page`; only the last is smaller.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Weights that stream through the ring give what resident ones give, bit for bit, run after run.
+//! Weights that stream through the ring, or lie in pages of another size, give what resident ones
+//! give, bit for bit, run after run.
 
 use crate::devices;
 use crate::waves::Waves;
@@ -30,8 +31,11 @@ fn graph(activations: DType) -> (Graph, Node, Node) {
 fn gpu_streamed_weights_give_the_same_bits() {
     for device in devices(None) {
         let (graph, x, out) = graph(device.activation_dtype());
-        let run = |keep: Option<usize>| {
-            let plan = Plan::new(rewrite(&graph, device.rewrites()), &device.limits());
+        let run = |keep: Option<usize>, page: usize| {
+            let limits = device.limits();
+            let page = page.min(limits.page);
+            let limits = Limits { page, ..limits };
+            let plan = Plan::new(rewrite(&graph, device.rewrites()), &limits);
             let plan = plan.unwrap();
             let plan = Arc::new(keep.map_or(plan.clone(), |bytes| plan.streaming(bytes)));
             let weights = device.load(&[&plan], Arc::new(Waves)).unwrap();
@@ -52,11 +56,19 @@ fn gpu_streamed_weights_give_the_same_bits() {
             let found: Vec<Vec<u8>> = (0..2).map(once).collect();
             (found, plan.fetches().len())
         };
-        let (resident, none) = run(None);
-        let (streamed, fetches) = run(Some(0));
-        assert!(none == 0 && fetches >= 5, "{fetches} fetches");
+        // All parameters in one buffer; a few in each; the large ones in buffers of their own.
+        let (resident, none) = run(None, usize::MAX);
         assert_eq!(resident[0], resident[1]);
-        assert!(streamed.iter().all(|found| *found == resident[0]));
+        for page in [usize::MAX, 1 << 20, 1 << 16] {
+            let (paged, none_of_them) = run(None, page);
+            assert_eq!((none, none_of_them), (0, 0));
+            assert_eq!(paged, resident, "pages of {page} bytes");
+        }
+        for page in [usize::MAX, 1 << 20] {
+            let (streamed, fetches) = run(Some(0), page);
+            assert!(fetches >= 5, "{fetches} fetches");
+            assert_eq!(streamed, resident, "streamed, pages of {page} bytes");
+        }
     }
 }
 

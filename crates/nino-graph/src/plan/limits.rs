@@ -22,6 +22,9 @@ pub struct Limits {
     pub max_step_flops: Option<f64>,
     /// Conv and linear may write over their residual operand.
     pub residual_in_place: bool,
+    /// Parameters that stay lie side by side in large buffers, so that each takes
+    /// [`Limits::packed_bytes`]; otherwise each takes its own bytes and no more.
+    pub packs_params: bool,
     /// How many times the largest fetch of streamed parameters takes memory at once: its two slots,
     /// and what it needs on its way there.
     pub fetch_copies: usize,
@@ -51,12 +54,33 @@ impl Default for Limits {
             window: usize::MAX,
             max_step_flops: None,
             residual_in_place: true,
+            packs_params: false,
             fetch_copies: SLOTS,
             expand_rows: None,
             int8: false,
             halves: false,
             keep_steady: true,
             host_above: usize::MAX,
+        }
+    }
+}
+
+/// Kernels that decode blocks look one word past the end of a parameter.
+const PARAM_SLACK: usize = 16;
+
+impl Limits {
+    /// Bytes from the beginning of a parameter of `bytes` to the next one in the same buffer. This
+    /// is all of the rule: a device that packs parameters allocates the sum and nothing besides.
+    pub fn packed_bytes(&self, bytes: usize) -> usize {
+        (bytes + PARAM_SLACK).next_multiple_of(self.align)
+    }
+
+    /// Bytes that a parameter of `bytes` takes on the device while it stays there.
+    pub fn resident_bytes(&self, bytes: usize) -> usize {
+        if self.packs_params {
+            self.packed_bytes(bytes)
+        } else {
+            bytes
         }
     }
 }

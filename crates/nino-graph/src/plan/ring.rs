@@ -16,6 +16,8 @@ pub(super) struct Ring {
     pub(super) slot_bytes: usize,
     /// Bytes of all that is fetched.
     pub(super) traffic: Traffic,
+    /// Bytes that all of this would take if it stayed on the device.
+    pub(super) freed: usize,
 }
 
 /// Slots of the ring: one in use, one being filled.
@@ -25,9 +27,6 @@ pub(super) const SLOTS: usize = 2;
 /// worth.
 const MIN_STREAM: usize = 64 * 1024;
 
-/// Kernels that decode blocks look one word past the end.
-const SLACK: usize = 16;
-
 /// The large parameters of one op.
 #[derive(Clone, Debug)]
 struct Group {
@@ -35,13 +34,15 @@ struct Group {
     params: Vec<(Node, Span)>,
     /// Bytes of the parameters.
     bytes: usize,
+    /// Bytes that they take where they stay.
+    freed: usize,
     /// Bytes of the slot they need.
     slot: usize,
 }
 
 /// What of a network's parameters can be streamed.
 pub(super) struct Streams {
-    /// Bytes of all parameters.
+    /// Bytes that all parameters take where they stay.
     weights: usize,
     /// See [`Limits::fetch_copies`].
     copies: usize,
@@ -55,6 +56,7 @@ pub(super) struct Streams {
 struct Streamed {
     names: BTreeSet<String>,
     bytes: usize,
+    freed: usize,
     slot: usize,
     /// Only steady ops read it: once for many runs.
     once: bool,
@@ -65,6 +67,7 @@ struct Streamed {
 struct Picked<'s> {
     groups: Vec<&'s Streamed>,
     traffic: Traffic,
+    freed: usize,
     slot: usize,
 }
 
@@ -76,7 +79,7 @@ impl Streams {
         steady: impl Fn(usize, Node) -> bool,
         limits: &Limits,
     ) -> Streams {
-        let weights = |g: &Graph| -> usize { g.params().map(|(_, p)| p.bytes()).sum() };
+        let weights = |g: &Graph| resident_bytes(g, limits);
         let most = (0..graphs.len()).max_by_key(|&i| weights(graphs[i]));
         let most = most.unwrap_or(0);
         let others = graphs.iter().enumerate().filter(|(i, _)| *i != most);
@@ -86,6 +89,7 @@ impl Streams {
             let named = groups.map(|group| Streamed {
                 names: names(graph, &group),
                 bytes: group.bytes,
+                freed: group.freed,
                 slot: group.slot,
                 once: steady(most, group.node),
             });
@@ -96,7 +100,7 @@ impl Streams {
         Streams {
             weights: match graphs {
                 [graph] => weights(graph),
-                _ => distinct_weights(graphs),
+                _ => distinct_weights(graphs, limits),
             },
             copies: limits.fetch_copies,
             groups: in_order(groups),
@@ -121,8 +125,8 @@ impl Streams {
 
     /// The least bytes of parameters and ring.
     pub(super) fn least_bytes(&self) -> usize {
-        let Picked { traffic, slot, .. } = self.pick(0);
-        self.weights - traffic.in_runs(1) + self.copies * slot
+        let Picked { freed, slot, .. } = self.pick(0);
+        self.weights - freed + self.copies * slot
     }
 
     /// Bytes fetched within `budget`, by the runs of the graph with most weights.
@@ -143,7 +147,7 @@ impl Streams {
         let tries = sizes.into_iter().map(|size| {
             let slots = self.copies * size;
             let mut picked = Picked::default();
-            let on_device = |picked: &Picked<'_>| self.weights - picked.traffic.in_runs(1) + slots;
+            let on_device = |picked: &Picked<'_>| self.weights - picked.freed + slots;
             for group in self.groups.iter().filter(|g| g.slot <= size) {
                 if on_device(&picked) <= budget {
                     break;
@@ -155,7 +159,7 @@ impl Streams {
         let key = |(over, p): &(usize, Picked<'_>)| (*over, p.traffic.each_run, p.traffic.once);
         let picked = tries.min_by_key(key).map(|(_, picked)| picked);
         // A ring larger than what it replaces is no help.
-        let helps = |p: &Picked<'_>| self.copies * p.slot < p.traffic.in_runs(1);
+        let helps = |p: &Picked<'_>| self.copies * p.slot < p.freed;
         picked.filter(helps).unwrap_or_default()
     }
 }
@@ -167,6 +171,7 @@ impl<'s> Picked<'s> {
         } else {
             self.traffic.each_run += group.bytes;
         }
+        self.freed += group.freed;
         self.slot = self.slot.max(group.slot);
         self.groups.push(group);
     }
@@ -211,10 +216,16 @@ impl<'g> Other<'g> {
     }
 }
 
-fn distinct_weights(graphs: &[&Graph]) -> usize {
+/// Bytes that all parameters of a graph take on the device.
+pub(super) fn resident_bytes(graph: &Graph, limits: &Limits) -> usize {
+    let params = graph.params();
+    params.map(|(_, p)| limits.resident_bytes(p.bytes())).sum()
+}
+
+fn distinct_weights(graphs: &[&Graph], limits: &Limits) -> usize {
     let params = graphs.iter().flat_map(|g| g.params());
     let params: BTreeMap<&str, usize> = params.map(|(_, p)| (&*p.name, p.bytes())).collect();
-    params.values().sum()
+    params.values().map(|&b| limits.resident_bytes(b)).sum()
 }
 
 fn names(graph: &Graph, group: &Group) -> BTreeSet<String> {
@@ -243,6 +254,7 @@ impl Plan {
         for (k, group) in groups.into_iter().enumerate() {
             let steps = steps[group.node.index()].clone();
             ring.slot_bytes = ring.slot_bytes.max(group.slot);
+            ring.freed += group.freed;
             if steps.start < self.steady_steps {
                 ring.traffic.once += group.bytes;
             } else {
@@ -292,18 +304,21 @@ fn groups(graph: &Graph, limits: &Limits) -> Vec<Group> {
     };
     let mut groups = Vec::new();
     for (node, op) in ops() {
-        let (mut params, mut slot, mut all) = (Vec::new(), 0, 0);
+        let (mut params, mut slot) = (Vec::new(), 0);
+        let (mut all, mut freed) = (0, 0);
         for param in params_of(op).into_iter().filter(streams) {
             let (offset, bytes) = (slot, graph.bytes(param));
             params.push((param, Span { offset, bytes }));
-            slot = (offset + bytes + SLACK).next_multiple_of(limits.align);
+            slot += limits.packed_bytes(bytes);
             all += bytes;
+            freed += limits.resident_bytes(bytes);
         }
         if all > 0 && slot <= limits.page {
             groups.push(Group {
                 node,
                 params,
                 bytes: all,
+                freed,
                 slot,
             });
         }

@@ -5,10 +5,10 @@
 //! written once the op of fetch `k - 2` is done, so the next one is on its way while an op runs.
 
 use super::arena::ArenaSize;
-use super::ring::{Ring, Streams, param_name};
+use super::ring::{Ring, Streams, param_name, resident_bytes};
 use super::window::Traffic;
-use super::{Plan, Span};
-use crate::Node;
+use super::{Limits, Plan, Span};
+use crate::{Node, ParamSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -76,9 +76,9 @@ impl Plan {
         self.ring.traffic
     }
 
-    /// Bytes of parameters that stay on the device.
+    /// Bytes that the parameters that stay take on the device (see [`Limits::resident_bytes`]).
     pub fn resident_bytes(&self) -> usize {
-        self.weight_bytes - self.ring.traffic.in_runs(1)
+        resident_bytes(&self.graph, self.limits()) - self.ring.freed
     }
 
     /// Bytes of parameters and ring on the device while the plan runs.
@@ -95,7 +95,7 @@ impl Plan {
 /// What plans of one network that run by turns take of the device's memory together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes of parameters that stay, each once, but for constants.
+    /// Bytes that the parameters that stay take, each once, but for constants.
     pub weights: usize,
     /// Bytes of constants that the models computed themselves, such as rotary tables. They depend
     /// on sizes, so sessions have them, not the weights that sessions of all sizes share.
@@ -112,11 +112,11 @@ impl Memory {
             let fetched = plan.fetches().iter().flat_map(|f| &f.params);
             let fetched: BTreeSet<Node> = fetched.map(|(n, _)| *n).collect();
             let params = plan.graph.params().filter(|(n, _)| !fetched.contains(n));
-            params.map(|(_, p)| (p.name.as_str(), p.bytes())).collect()
+            params.map(|(_, p)| named(p, plan.limits())).collect()
         };
         let inline = |plan: &&'a Plan| -> Vec<(&'a str, usize)> {
             let params = plan.graph.params().filter(|(_, p)| p.inline.is_some());
-            params.map(|(_, p)| (p.name.as_str(), p.bytes())).collect()
+            params.map(|(_, p)| named(p, plan.limits())).collect()
         };
         let constants: BTreeMap<&str, usize> = plans.iter().flat_map(inline).collect();
         let constants: usize = constants.values().sum();
@@ -141,6 +141,11 @@ impl Memory {
     pub fn bytes(self) -> usize {
         self.weights + self.constants + self.ring + self.arena.bytes()
     }
+}
+
+/// A parameter's name, and the bytes that it takes on the device.
+fn named<'a>(param: &'a ParamSpec, limits: &Limits) -> (&'a str, usize) {
+    (&param.name, limits.resident_bytes(param.bytes()))
 }
 
 #[cfg(test)]

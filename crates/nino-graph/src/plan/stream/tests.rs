@@ -1,7 +1,7 @@
 //! Streamed parameters: nothing over budget, nothing missing, and more memory never costs traffic.
 
 use super::super::ring::{SLOTS, spread};
-use crate::{Budget, Graph, Limits, Plan, PlanError, Rates, Search};
+use crate::{Budget, Graph, Limits, Memory, Plan, PlanError, Rates, Search};
 use nino_dtype::DType;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -65,7 +65,13 @@ pub(crate) fn check(plan: &Plan) {
     }
     let bytes: usize = fetched.iter().map(|&p| plan.graph().bytes(p)).sum();
     assert_eq!(bytes, plan.streamed().in_runs(1));
-    assert_eq!(bytes + plan.resident_bytes(), plan.weight_bytes());
+    let limits = plan.limits();
+    let stay = plan.graph().params().filter(|(n, _)| !fetched.contains(n));
+    let stay: usize = stay.map(|(_, p)| limits.resident_bytes(p.bytes())).sum();
+    assert_eq!(plan.resident_bytes(), stay);
+    if !limits.packs_params {
+        assert_eq!(bytes + stay, plan.weight_bytes());
+    }
     let later = &plan.fetches()[plan.first_fetch(plan.steady_steps())..];
     let again = later.iter().flat_map(|f| &f.params);
     let again: usize = again.map(|(p, _)| plan.graph().bytes(*p)).sum();
@@ -138,6 +144,32 @@ fn a_parameter_that_two_ops_read_stays() {
     assert!(plan.streaming(0).fetches().is_empty());
 }
 
+/// Parameters in pages take a little more than their bytes, and no budget is exceeded for it.
+#[test]
+fn what_parameters_take_in_pages_is_counted() {
+    let g = chain(&[256; 17], false);
+    let limits = Limits {
+        packs_params: true,
+        ..Limits::default()
+    };
+    assert_eq!(limits.resident_bytes(0), 256);
+    assert_eq!(limits.resident_bytes(240), 256);
+    assert_eq!(limits.resident_bytes(241), 512);
+    let (plain, paged) = (Limits::default(), limits);
+    let [plain, paged] = [plain, paged].map(|limits| Plan::new(g.clone(), &limits).unwrap());
+    // All of these parameters are of whole alignments: the slack is one more.
+    assert_eq!(paged.resident_bytes(), plain.resident_bytes() + 32 * 256);
+    assert_eq!(paged.weight_bytes(), plain.weight_bytes());
+    assert_eq!(Memory::of([&paged]).bytes(), paged.device_bytes());
+    assert_eq!(Memory::of([&paged, &paged]), Memory::of([&paged]));
+    let whole = paged.device_bytes();
+    let found = with(&g, &limits, whole).unwrap();
+    assert!(found.fetches().is_empty());
+    let tight = with(&g, &limits, whole - 1).unwrap();
+    assert!(!tight.fetches().is_empty() && tight.device_bytes() < whole);
+    check(&tight);
+}
+
 #[test]
 fn any_beginning_of_the_order_is_spread() {
     for n in [0, 1, 2, 3, 7, 8, 100] {
@@ -152,14 +184,15 @@ fn any_beginning_of_the_order_is_spread() {
 
 proptest! {
     #[test]
-    fn never_over_budget_and_monotone(widths in prop::collection::vec(prop::sample::select(vec![64usize, 128, 200, 256, 384]), 3..24), gated: bool, share in 0.0f64..1.2) {
+    fn never_over_budget_and_monotone(widths in prop::collection::vec(prop::sample::select(vec![64usize, 128, 200, 256, 384]), 3..24), gated: bool, packs_params: bool, share in 0.0f64..1.2) {
         let g = chain(&widths, gated);
-        let whole = Plan::new(g.clone(), &Limits::default()).unwrap();
+        let limits = Limits { packs_params, ..Limits::default() };
+        let whole = Plan::new(g.clone(), &limits).unwrap();
         let all = whole.device_bytes();
         let mut last: Option<usize> = None;
         for step in 0..6 {
             let budget = (all as f64 * share) as usize + step * all / 8;
-            match within(&g, budget) {
+            match with(&g, &limits, budget) {
                 Ok(plan) => {
                     prop_assert!(plan.device_bytes() <= budget);
                     check(&plan);
