@@ -1,17 +1,20 @@
 //! The text encoders of a model with their tokenizer and LoRAs. ComfyUI's CLIP.
 
+mod encoder;
+mod file;
+
+pub(crate) use encoder::{EncoderConfig, Sight, SightConfig, States, TextEncoder};
+pub(super) use file::{among, read};
+
 use super::diffusion;
-use super::identity::{NetId, Origin, Part};
+use super::identity::{NetId, Part};
 use super::lora::{Loras, Source};
-use super::vocabulary::{self, Vocabulary};
 use crate::{EngineError, Precision};
 use nino_dtype::DType;
-use nino_graph::{Device, RopeLayout};
-use nino_models::{Encoder, Family, FileParams, Network, clip, llm, qwen_vision, qwen3_vision, t5};
+use nino_graph::Device;
+use nino_models::{Encoder, Family, llm};
 use nino_text::{Bpe, ByteBpe, Layout, Piece, Tokenizer, Unigram, tokenize};
-use nino_weights::TensorReader;
 use nino_weights::lora::LoraPart;
-use nino_weights::names::{self, Component, Net};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -52,123 +55,6 @@ impl T5Padding {
             min_padding: padding.min_padding,
             min_length: padding.min_length,
             ..layout
-        }
-    }
-}
-
-/// One of them.
-#[derive(Clone)]
-pub(crate) struct TextEncoder {
-    pub(super) weights: FileParams,
-    pub(super) origin: Origin,
-    pub(crate) config: EncoderConfig,
-    /// The vocabulary in its file, where the built-in ones do not serve it.
-    pub(super) vocabulary: Option<Vocabulary>,
-    /// The half of a language model that sees.
-    pub(super) sight: Option<Sight>,
-}
-
-/// What turns pictures into tokens of a language model.
-#[derive(Clone)]
-pub(crate) struct Sight {
-    pub(crate) config: SightConfig,
-    pub(crate) weights: FileParams,
-    pub(crate) origin: Origin,
-}
-
-/// Its network.
-#[derive(Clone, Debug)]
-pub(crate) enum SightConfig {
-    Qwen25(qwen_vision::Config),
-    Qwen3(qwen3_vision::Config),
-}
-
-/// The network of a text encoder.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum EncoderConfig {
-    Clip(clip::Config),
-    T5(t5::Config),
-    Llm(llm::Config),
-}
-
-impl EncoderConfig {
-    /// Width of a token's embedding.
-    pub(crate) fn width(&self) -> usize {
-        match self {
-            EncoderConfig::Clip(c) => c.width,
-            EncoderConfig::T5(c) => c.width,
-            EncoderConfig::Llm(c) => c.width,
-        }
-    }
-
-    pub(crate) fn kind(&self) -> Encoder {
-        match self {
-            EncoderConfig::Clip(c) => Encoder::Clip(c.width),
-            EncoderConfig::T5(c) => match c.position_bias {
-                t5::PositionBias::Shared => Encoder::T5,
-                t5::PositionBias::PerLayer => Encoder::Umt5,
-            },
-            EncoderConfig::Llm(c) => Encoder::Llm(c.kind),
-        }
-    }
-
-    pub(super) fn network(&self) -> Network {
-        match self.clone() {
-            EncoderConfig::Clip(c) => Network::ClipText(c),
-            EncoderConfig::T5(c) => Network::T5(c),
-            EncoderConfig::Llm(c) => Network::Llm(c),
-        }
-    }
-
-    /// `None` of a network that encodes no text.
-    fn of(network: Network) -> Option<EncoderConfig> {
-        match network {
-            Network::ClipText(c) => Some(EncoderConfig::Clip(c)),
-            Network::T5(c) => Some(EncoderConfig::T5(c)),
-            Network::Llm(c) => Some(EncoderConfig::Llm(c)),
-            Network::Denoiser(_)
-            | Network::ControlNet(_)
-            | Network::ClipVision(_)
-            | Network::QwenVision(_)
-            | Network::Qwen3Vision(_)
-            | Network::Redux(_)
-            | Network::Uso(_)
-            | Network::Vae(_)
-            | Network::Upscaler(_) => None,
-        }
-    }
-}
-
-/// A network and the states it is to give.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum States {
-    Clip {
-        config: clip::Config,
-        want: clip::Want,
-    },
-    T5 {
-        config: t5::Config,
-        /// The layer, counted from the last, which is 1.
-        skip: usize,
-        /// Whether padding is not seen, and gives zeros.
-        masked: bool,
-    },
-    /// The inputs of some layers, side by side. Padding is not seen.
-    Llm {
-        config: llm::Config,
-        taps: Vec<usize>,
-        /// Whether they go through the last norm.
-        norm: bool,
-    },
-}
-
-impl States {
-    /// Width of what a token becomes.
-    fn width(&self) -> usize {
-        match self {
-            States::Clip { config, .. } => config.width,
-            States::T5 { config, .. } => config.width,
-            States::Llm { config, taps, .. } => config.width * taps.len(),
         }
     }
 }
@@ -467,86 +353,4 @@ impl TextEncoders {
     pub(super) fn lora_part(&self, i: usize) -> LoraPart {
         LoraPart::TextEncoder(i + usize::from(self.family == Family::SdxlRefiner))
     }
-}
-
-/// The text encoders in a file, of which there is at least one.
-pub(super) fn read(path: &Path) -> Result<Vec<TextEncoder>, EngineError> {
-    let reader = Arc::new(nino_weights::open(path)?);
-    let origin = Origin::files(&reader.index().files);
-    let (components, _) = names::canonical(reader.index())?;
-    let found = among(&reader, &components, &origin)?;
-    if found.is_empty() {
-        return Err(EngineError::NotAnEncoder {
-            path: path.to_owned(),
-        });
-    }
-    Ok(found)
-}
-
-/// The text encoders among the networks of a file.
-pub(super) fn among(
-    reader: &Arc<TensorReader>,
-    components: &[Component],
-    origin: &Origin,
-) -> Result<Vec<TextEncoder>, EngineError> {
-    let mut found = Vec::new();
-    let sight = sight(reader, components, origin)?;
-    let architecture = reader.index().metadata.get("general.architecture");
-    // llama.cpp turns queries and keys of this kind of model so that pairs stand side by side.
-    let paired = architecture.and_then(|a| a.as_str()) == Some("llama");
-    let encodes = |c: &&Component| matches!(c.net, Net::ClipText | Net::T5 | Net::Llm);
-    for component in components.iter().filter(encodes) {
-        let Some(opened) = nino_models::open(reader, component.clone())? else {
-            continue;
-        };
-        if let Some(mut config) = EncoderConfig::of(opened.network) {
-            let vocabulary = match config.kind() {
-                Encoder::Umt5 => vocabulary::read(reader)?,
-                Encoder::Llm(llm::Kind::Mistral3) => vocabulary::read_tekken(reader)?,
-                Encoder::Clip(_) | Encoder::T5 | Encoder::Llm(_) => None,
-            };
-            if let EncoderConfig::Llm(c) = &mut config
-                && paired
-            {
-                c.rope = RopeLayout::Interleaved;
-            }
-            let sees = matches!(
-                config.kind(),
-                Encoder::Llm(llm::Kind::Qwen25Vl | llm::Kind::Qwen3Vl)
-            );
-            found.push(TextEncoder {
-                vocabulary,
-                sight: sight.clone().filter(|_| sees),
-                weights: opened.params,
-                origin: origin.clone(),
-                config,
-            });
-        }
-    }
-    Ok(found)
-}
-
-/// The half of a language model that sees, among the networks of a file.
-fn sight(
-    reader: &Arc<TensorReader>,
-    components: &[Component],
-    origin: &Origin,
-) -> Result<Option<Sight>, EngineError> {
-    let sees = |c: &&Component| matches!(c.net, Net::QwenVision | Net::Qwen3Vision);
-    let Some(component) = components.iter().find(sees) else {
-        return Ok(None);
-    };
-    let Some(opened) = nino_models::open(reader, component.clone())? else {
-        return Ok(None);
-    };
-    let config = match opened.network {
-        Network::QwenVision(config) => SightConfig::Qwen25(config),
-        Network::Qwen3Vision(config) => SightConfig::Qwen3(config),
-        _ => return Ok(None),
-    };
-    Ok(Some(Sight {
-        config,
-        weights: opened.params,
-        origin: origin.clone(),
-    }))
 }
