@@ -169,6 +169,11 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
     ),
     ("enc.blk.0.attn_q.weight", Net::T5, Dialect::LlamaCpp),
     ("blocks.0.attn.q.weight", Net::T5, Dialect::WanT5),
+    (
+        "encoder.pos_conv_embed.conv.bias",
+        Net::Wav2Vec2,
+        Dialect::HuggingFace,
+    ),
     ("redux_down.weight", Net::Redux, Dialect::Original),
     (
         "high_embedding_linear.0.weight",
