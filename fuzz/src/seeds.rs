@@ -105,6 +105,7 @@ fn clip(folder: &Path, name: &str) -> Option<Seed> {
         crf: None,
         text: vec![("nino".to_owned(), "{\"flags\": {}}".to_owned())],
         has_opacity: false,
+        audio: None,
         stop: Stop::never(),
     };
     let mut sink = create_video(&path, &format).ok()?;

@@ -6,10 +6,12 @@
 mod camera;
 mod clip;
 mod lotus;
+mod sound;
 mod unclip;
 
 pub use camera::{CameraMove, CameraPath, Lens};
 pub use clip::{ClipHints, Followed, ImageStates, SeenFrames};
+pub use sound::{AudioStates, SoundHints};
 pub use unclip::Unclip;
 
 use crate::sample::{LatentShape, SampleRequest};

@@ -137,6 +137,7 @@ impl Clip {
                 fps: self.fps,
                 text: std::mem::take(&mut self.text),
                 has_opacity: false,
+                audio: None,
                 crf: None,
                 stop: interrupt::stop(),
             };

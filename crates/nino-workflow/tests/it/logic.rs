@@ -145,6 +145,7 @@ fn clip(path: &std::path::Path, brightness: &[u8]) {
         fps: 12.5,
         text: Vec::new(),
         has_opacity: false,
+        audio: None,
         crf: None,
         stop: Stop::never(),
     };
