@@ -106,6 +106,10 @@ pub enum EngineError {
     NoPictureInput { model: String },
     #[error("{model} takes no control video: VACE and Fun control models do")]
     NoClipInput { model: String },
+    #[error("{model} takes no audio: Wan 2.2 S2V does")]
+    NoAudioInput { model: String },
+    #[error("{model} takes audio through an audio encoder, and there is none")]
+    NoAudioEncoder { model: String },
     #[error("{model} takes no camera path: Fun camera models do")]
     NoCameraInput { model: String },
     #[error("{model} does not support skip-layer guidance: only Wan models do")]

@@ -101,6 +101,8 @@ impl EngineError {
             | EngineError::NoPictureInput { .. }
             | EngineError::NoClipInput { .. }
             | EngineError::NoCameraInput { .. }
+            | EngineError::NoAudioInput { .. }
+            | EngineError::NoAudioEncoder { .. }
             | EngineError::NoSkippedLayers { .. }
             | EngineError::NoStretch { .. }
             | EngineError::KeptReferences { .. }

@@ -9,8 +9,8 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Clip, Value};
 use crate::{HostError, NodeError};
-use nino_engine::{Event, Image};
 use nino_engine::media::{MediaError, ReadOptions, Stop, open_video};
+use nino_engine::{Event, Image};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
