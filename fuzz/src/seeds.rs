@@ -116,6 +116,10 @@ fn clip(folder: &Path, name: &str) -> Option<Seed> {
     seed(&path)
 }
 
+pub(crate) fn wav(_folder: &Path) -> Vec<Seed> {
+    files("goldens/audio", &["wav"])
+}
+
 pub(crate) fn ppm(_folder: &Path) -> Vec<Seed> {
     let mut bytes = Vec::new();
     for i in 0..3 {

@@ -7,7 +7,7 @@ mod tests;
 mod wav;
 
 use crate::limits::Guard;
-use crate::{MediaError, ReadOptions, ffmpeg, io_error};
+use crate::{Limits, MediaError, ReadOptions, ffmpeg, io_error};
 use nino_files::Opened;
 use std::io::{BufReader, Write};
 use std::path::Path;
@@ -102,20 +102,34 @@ impl Audio {
 
 /// Reads the audio of a file; of several tracks, the first.
 pub fn load_audio(path: &Path, options: &ReadOptions) -> Result<Audio, MediaError> {
-    let file = Opened::open(path)?;
-    let guard = Guard {
-        path,
-        format: "audio file",
-        file_bytes: file.size(),
-        limits: &options.limits,
-    };
-    let mut input = BufReader::new(file);
-    let is_wav = wav::begins(&mut input).map_err(io_error(path, "read"))?;
-    if is_wav && let Some(audio) = wav::read(&mut input, guard)? {
-        input.get_ref().check_unchanged()?;
+    if let Some(audio) = load_wav(path, &options.limits)? {
         return Ok(audio);
     }
-    ffmpeg::audio(guard, options)
+    let file_bytes = Opened::open(path)?.size();
+    ffmpeg::audio(guard(path, file_bytes, &options.limits), options)
+}
+
+/// Reads a WAV; `None` of any other file, and of one whose samples are stored in a way that is not
+/// read here.
+pub fn load_wav(path: &Path, limits: &Limits) -> Result<Option<Audio>, MediaError> {
+    let file = Opened::open(path)?;
+    let guard = guard(path, file.size(), limits);
+    let mut input = BufReader::new(file);
+    if !wav::begins(&mut input).map_err(io_error(path, "read"))? {
+        return Ok(None);
+    }
+    let audio = wav::read(&mut input, guard)?;
+    input.get_ref().check_unchanged()?;
+    Ok(audio)
+}
+
+fn guard<'a>(path: &'a Path, file_bytes: u64, limits: &'a Limits) -> Guard<'a> {
+    Guard {
+        path,
+        format: "audio file",
+        file_bytes,
+        limits,
+    }
 }
 
 /// What ffmpeg writes to a pipe.

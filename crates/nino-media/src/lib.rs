@@ -21,7 +21,7 @@ mod still;
 mod text;
 mod y4m;
 
-pub use audio::{Audio, load_audio};
+pub use audio::{Audio, load_audio, load_wav};
 pub use deflate::work_bytes as png_work_bytes;
 pub use edges::canny;
 pub use ffmpeg::count_ppm_frames;

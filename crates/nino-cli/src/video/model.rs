@@ -82,7 +82,10 @@ pub(super) fn open(
         })
         .transpose()?;
     let hears = high.net().wants().audio.is_some();
-    let given = args.audio_encoder.as_deref();
+    let given = args
+        .audio_encoder
+        .as_deref()
+        .or(own.audio_encoder.as_deref());
     let hearing = (hears || given.is_some())
         .then(|| {
             found(
