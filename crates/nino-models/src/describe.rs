@@ -139,12 +139,7 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         Network::Upscaler(u) => Ok(parameters(&upscaler_graph(u)?, Need::Always).collect()),
         Network::Wav2Vec2(c) => {
             let mut tensors: Vec<_> = parameters(&wav2vec2_graph(c)?, Need::Always).collect();
-            // Applied as the weight is read.
-            tensors.push(TensorSpec {
-                name: wav2vec2::folded::lengths_name(),
-                shape: vec![1, 1, wav2vec2::folded::TAPS],
-                need: Need::Always,
-            });
+            tensors.push(wav2vec2::folded::lengths());
             Ok(tensors)
         }
     }

@@ -218,7 +218,7 @@ fn with_given(
     // ComfyUI places the reference latent at least here.
     const REFERENCE_AT: usize = 30;
     const REFERENCE_AFTER: usize = 9;
-    let [t, h, w] = [1, 2, 3].map(|axis| g.shape(inputs.x)[axis]);
+    let t = g.shape(inputs.x)[1];
     let kinds = p.small(g, "trainable_cond_mask.weight", [3, c.hidden]);
     let kind = |g: &mut Graph, tokens: Node, i: usize| {
         let kind = g.slice(kinds, 0, i, i + 1);
@@ -240,8 +240,8 @@ fn with_given(
         let first = REFERENCE_AT.max(t + REFERENCE_AFTER) as isize;
         grids.push([
             Axis::from(first, 1),
-            Axis::count(h.div_ceil(PATCH)),
-            Axis::count(w.div_ceil(PATCH)),
+            Axis::count(shape[1].div_ceil(PATCH)),
+            Axis::count(shape[2].div_ceil(PATCH)),
         ]);
         at_zero += 1;
     }

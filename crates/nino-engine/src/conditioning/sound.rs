@@ -103,6 +103,17 @@ impl AudioStates {
 }
 
 impl SoundHints {
+    /// These, and where there is none, the others.
+    #[must_use]
+    pub fn over(self, others: &SoundHints) -> SoundHints {
+        let others = others.clone();
+        SoundHints {
+            audio: self.audio.or(others.audio),
+            control: self.control.or(others.control),
+            motion: self.motion.or(others.motion),
+        }
+    }
+
     /// Which of these a model takes for latents of a shape.
     pub(crate) fn shape(&self, model: &DiffusionModel, latent: LatentShape) -> SoundShape {
         if model.net().wants().audio.is_none() {

@@ -478,23 +478,15 @@ fn sounded(
         ..Sounding::default()
     };
     let sounded = given.sounded(&sounding, control)?;
-    let with = |prompt: Conditioning, sound| {
-        let prompt = prompt.with_clip(ClipHints {
-            sound,
-            ..ClipHints::default()
-        });
-        match &sounded.reference {
-            Some(latent) => prompt.with_reference(Arc::clone(latent)),
-            None => prompt,
-        }
-    };
     let channels = model.high.net().wants().channels;
-    let mut latent = Latent::empty(1, channels, request.size.latent(&model.vae));
-    latent.is_video = true;
+    let latent = Latent::empty(1, channels, request.size.latent(&model.vae));
     Ok(Shown {
-        positive: with(positive, sounded.positive.clone()),
-        negative: with(negative, sounded.negative.clone()),
-        latent,
+        positive: sounded.given_to(&positive, &sounded.positive),
+        negative: sounded.given_to(&negative, &sounded.negative),
+        latent: Latent {
+            is_video: true,
+            ..latent
+        },
         frame_mask: Vec::new(),
         trim: 0,
     })

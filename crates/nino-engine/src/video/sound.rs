@@ -3,7 +3,9 @@
 //! `WanSoundImageToVideoExtend`.
 
 use super::given::{Given, blank_frame};
-use crate::{AudioStates, Control, EngineError, Image, Latent, SoundHints};
+use crate::{
+    AudioStates, ClipHints, Conditioning, Control, EngineError, Image, Latent, SoundHints,
+};
 use nino_models::wan_transformer::{AUDIO_FRAMES, MOTION_FRAMES};
 use std::sync::Arc;
 
@@ -41,6 +43,21 @@ pub struct Sounded {
     pub negative: SoundHints,
     /// The encoded picture.
     pub reference: Option<Arc<Latent>>,
+}
+
+impl Sounded {
+    /// A prompt that is given this.
+    #[must_use]
+    pub fn given_to(&self, prompt: &Conditioning, sound: &SoundHints) -> Conditioning {
+        let given = prompt.with_clip(ClipHints {
+            sound: sound.clone().over(&prompt.clip.sound),
+            ..prompt.clip.clone()
+        });
+        match &self.reference {
+            Some(latent) => given.with_reference(Arc::clone(latent)),
+            None => given,
+        }
+    }
 }
 
 impl Given<'_> {

@@ -2,6 +2,7 @@
 
 use super::{POS_CONV, POSITIONS};
 use crate::FileParams;
+use crate::describe::{Need, TensorSpec};
 use nino_graph::{ParamError, ParamSource, ParamSpec, StoredRows};
 use std::ops::Range;
 
@@ -11,12 +12,21 @@ use std::ops::Range;
 pub struct Folded(pub FileParams);
 
 /// Name of the lengths, `[1, 1, taps]`.
-pub(crate) fn lengths_name() -> String {
+fn lengths_name() -> String {
     format!("{POS_CONV}.weight_g")
 }
 
 /// Taps of the positional convolution.
-pub(crate) const TAPS: usize = POSITIONS[0];
+const TAPS: usize = POSITIONS[0];
+
+/// The lengths, which no graph has: they are applied as the weight is read.
+pub(crate) fn lengths() -> TensorSpec {
+    TensorSpec {
+        name: lengths_name(),
+        shape: vec![1, 1, TAPS],
+        need: Need::Always,
+    }
+}
 
 impl Folded {
     fn is_folded(param: &ParamSpec) -> bool {

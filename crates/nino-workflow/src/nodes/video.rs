@@ -37,8 +37,9 @@ pub(super) static NODES: &[NodeDef] = &[
             // Clips that are to be cut and read again have three channels.
             call.images("images")?;
             let audio = match call.get("audio") {
+                // That of a clip without a sound.
+                None | Some(Value::Missing(_)) => None,
                 Some(_) => Some(call.audio("audio")?),
-                None => None,
             };
             let clip = Clip {
                 audio,

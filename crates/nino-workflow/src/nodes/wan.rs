@@ -270,16 +270,6 @@ fn with(prompt: &Conditioning, hints: &ClipHints) -> Conditioning {
     if hints.camera.is_some() {
         clip.camera.clone_from(&hints.camera);
     }
-    let sound = &hints.sound;
-    if sound.audio.is_some() {
-        clip.sound.audio.clone_from(&sound.audio);
-    }
-    if sound.control.is_some() {
-        clip.sound.control.clone_from(&sound.control);
-    }
-    if sound.motion.is_some() {
-        clip.sound.motion.clone_from(&sound.motion);
-    }
     clip.controls.extend(hints.controls.iter().cloned());
     prompt.with_clip(clip)
 }

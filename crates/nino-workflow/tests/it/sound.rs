@@ -140,6 +140,17 @@ fn check_file(clip: &Clip, sound: &Audio, folder: &std::path::Path) {
     let read = load_audio(&path, &ReadOptions::default()).unwrap();
     assert_eq!((read.rate, read.channels), (sound.rate, sound.channels));
     assert!((read.seconds() - 1.2).abs() < 0.1, "{}", read.seconds());
+    let nodes = json!({
+        "1": { "class_type": "LoadVideo", "inputs": { "file": "c" } },
+        "2": { "class_type": "SaveVideo", "inputs": {
+            "video": ["1", 0], "filename_prefix": "x", "format": "auto", "codec": "auto" } },
+    });
+    let mut host = Folders::default().with(Folder::InputVideos, "c", &path);
+    run(&mut executor(), &graph(nodes), &mut host);
+    let Some((_, Made::Clip(again))) = host.made.first() else {
+        panic!("no clip")
+    };
+    assert_eq!(again.audio.as_deref(), Some(&read));
     let level =
         |a: &Audio| (a.samples.iter().map(|v| v * v).sum::<f32>() / a.samples.len() as f32).sqrt();
     let share = level(&read) / level(sound);

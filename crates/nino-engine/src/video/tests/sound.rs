@@ -5,8 +5,8 @@ use super::{Case, Told, close, control};
 use crate::generate::tests::comfy::planes;
 use crate::tests::made;
 use crate::{
-    AudioEncoder, AudioStates, Before, ClipHints, ClipSize, DiffusionModel, EngineError, Latent,
-    LatentSize, ModelSampling, SoundHints, Sounding, encode_audio,
+    AudioEncoder, AudioStates, Before, ClipSize, DiffusionModel, EngineError, Latent, LatentSize,
+    ModelSampling, SoundHints, Sounding, encode_audio,
 };
 use nino_media::Audio;
 use std::sync::Arc;
@@ -54,20 +54,10 @@ impl Sound {
         };
         let (sounded, _) = control(|c| given.sounded(sounding, c));
         let [positive, negative] = self.case.sides.clone();
-        let with = |side: crate::Conditioning, sound: &SoundHints| {
-            let side = side.with_clip(ClipHints {
-                sound: sound.clone(),
-                ..ClipHints::default()
-            });
-            match &sounded.reference {
-                Some(reference) => side.with_reference(Arc::clone(reference)),
-                None => side,
-            }
-        };
         Told {
             sides: [
-                with(positive, &sounded.positive),
-                with(negative, &sounded.negative),
+                sounded.given_to(&positive, &sounded.positive),
+                sounded.given_to(&negative, &sounded.negative),
             ],
             latent: Latent::empty(1, 16, SIZE.latent(&self.case.model.vae)),
             sampler: "uni_pc",

@@ -1,18 +1,13 @@
 //! What Wan's sound-to-video model is given.
 
-use super::{
-    BATCH, HEIGHT, NEGATIVE, OUTPUTS, POSITIVE, VAE, WIDTH, given, nothing, pictures, with,
-};
+use super::{BATCH, HEIGHT, NEGATIVE, OUTPUTS, POSITIVE, VAE, WIDTH, given, nothing, pictures};
 use crate::NodeError;
 use crate::node::table::{MAX_SIDE, int, link, optional};
 use crate::node::{InputDef, NodeDef};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{
-    Before, ClipHints, ClipSize, Conditioning, Given, Latent, LatentSize, SoundHints, Sounding,
-};
-use std::sync::Arc;
+use nino_engine::{Before, ClipSize, Given, Latent, LatentSize, SoundHints, Sounding};
 
 const SOUND: &str = "model/conditioning/wan/sound";
 const LENGTH: InputDef = int("length", 77, (1, MAX_SIDE), 4);
@@ -133,16 +128,9 @@ fn sounded(
     };
     let sounded = given.sounded(&sounding, &mut call.control)?;
     let side = |input, sound: &SoundHints| -> Result<Value, NodeError> {
-        let hints = ClipHints {
-            sound: sound.clone(),
-            ..ClipHints::default()
-        };
-        let change = |prompt: &Conditioning| match &sounded.reference {
-            Some(latent) => with(prompt, &hints).with_reference(Arc::clone(latent)),
-            None => with(prompt, &hints),
-        };
         let prompts = call.prompts(input)?;
-        Ok(Value::from(prompts.iter().map(change).collect::<Vec<_>>()))
+        let given = prompts.iter().map(|p| sounded.given_to(p, sound));
+        Ok(Value::from(given.collect::<Vec<_>>()))
     };
     Ok(vec![
         side("positive", &sounded.positive)?,
