@@ -1,5 +1,5 @@
-//! Pictures, masks, clips and audio, in memory and as files. Every format is written beside its place and
-//! moved there when it is whole, so that nothing half-written is left behind.
+//! Pictures, masks, clips and audio, in memory and as files. Every format is written beside its
+//! place and moved there when it is whole, so that nothing half-written is left behind.
 
 mod animation;
 mod audio;

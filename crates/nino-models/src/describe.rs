@@ -402,15 +402,9 @@ fn upscaler_graph(upscaler: &Upscaler) -> Result<Graph, GraphError> {
 }
 
 fn wav2vec2_graph(c: &wav2vec2::Config) -> Result<Graph, GraphError> {
-    // A tenth of a second.
-    const SAMPLES: usize = wav2vec2::RATE / 10;
-    let c = &wav2vec2::Config {
-        heads: 1,
-        ..c.clone()
-    };
     let mut g = Graph::new();
     let p = Params::uniform(DType::F16);
-    let samples = g.input("samples", [1, 1, SAMPLES, 1], DType::F32);
+    let samples = g.input("samples", [1, 1, wav2vec2::RATE, 1], DType::F32);
     wav2vec2::encoder(&mut g, &p, c, samples);
     g.finish()
 }
