@@ -37,10 +37,7 @@ impl Output {
         guard.check(&path)?;
         make_folder_of(&path)?;
         can_write_video(&path)?;
-        let is_mp4 = path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("mp4"));
-        if request.audio.is_some() && !is_mp4 {
+        if request.audio.is_some() && !has_sound(&path) {
             printer::note("the video has no sound: only mp4 has room for it, with ffmpeg");
         }
         let scale = model.vae.kind.scale();
@@ -109,6 +106,12 @@ pub(super) fn named(prompt: &str, seed: u64) -> PathBuf {
     )
 }
 
+/// Whether the format of a clip has room for its sound.
+fn has_sound(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("mp4"))
+}
+
 /// Frames on their way to the file.
 pub(super) struct Clip {
     path: PathBuf,
@@ -121,13 +124,10 @@ pub(super) struct Clip {
 
 impl Clip {
     pub(super) fn new(output: &Output, wanted: &Wanted, text: Vec<(String, String)>) -> Clip {
-        let path = &output.path;
-        let is_mp4 = path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("mp4"));
+        let audio = wanted.request.audio.clone();
         Clip {
             text,
-            audio: wanted.request.audio.clone().filter(|_| is_mp4),
+            audio: audio.filter(|_| has_sound(&output.path)),
             ..Clip::of(&output.path, wanted.request.size.frames, wanted.fps)
         }
     }

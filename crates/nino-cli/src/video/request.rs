@@ -175,13 +175,13 @@ fn audio(args: &VideoArgs, limits: &Limits, env: &Env) -> Result<Option<Audio>> 
     Ok(Some(load_audio(&env.library().find_input(path), &reading)?))
 }
 
-/// A sound that nobody hears.
+/// A sound that nobody hears, a second long at least.
 fn silence(seconds: f64) -> Audio {
     const RATE: u32 = 16_000;
     Audio {
         rate: RATE,
         channels: 1,
-        samples: vec![0.0; (seconds * f64::from(RATE)) as usize],
+        samples: vec![0.0; (seconds.max(1.0) * f64::from(RATE)) as usize],
     }
 }
 
