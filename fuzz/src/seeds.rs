@@ -105,6 +105,7 @@ fn clip(folder: &Path, name: &str) -> Option<Seed> {
         crf: None,
         text: vec![("nino".to_owned(), "{\"flags\": {}}".to_owned())],
         has_opacity: false,
+        audio: None,
         stop: Stop::never(),
     };
     let mut sink = create_video(&path, &format).ok()?;
@@ -113,6 +114,10 @@ fn clip(folder: &Path, name: &str) -> Option<Seed> {
         .ok()?;
     sink.finish().ok()?;
     seed(&path)
+}
+
+pub(crate) fn wav(_folder: &Path) -> Vec<Seed> {
+    files("goldens/audio", &["wav"])
 }
 
 pub(crate) fn ppm(_folder: &Path) -> Vec<Seed> {

@@ -38,12 +38,13 @@ const fn target(
     }
 }
 
-pub(crate) const TARGETS: [Target; 21] = [
+pub(crate) const TARGETS: [Target; 22] = [
     target("pictures", seeds::pictures, picture, 960 * MIB),
     target("clips", seeds::clips, clip, 960 * MIB),
     target("text", seeds::texts, text, 64 * MIB),
     target("y4m", seeds::y4m, clip, 960 * MIB),
     target("ppm", seeds::ppm, ppm, 960 * MIB),
+    target("wav", seeds::wav, wav, 960 * MIB),
     target("latents", seeds::latents, latent, 64 * MIB),
     target("safetensors", seeds::safetensors, weights, 64 * MIB),
     target("gguf", seeds::gguf, weights, 64 * MIB),
@@ -97,6 +98,10 @@ fn text(path: &Path) {
 fn ppm(path: &Path) {
     let bytes = std::fs::read(path).unwrap_or_default();
     let _ = nino_media::count_ppm_frames(&bytes, &Limits::default());
+}
+
+fn wav(path: &Path) {
+    let _ = nino_media::load_wav(path, &Limits::default());
 }
 
 fn latent(path: &Path) {

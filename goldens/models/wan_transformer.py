@@ -95,6 +95,59 @@ def case(name, seed, *, camera=0, skipped=(), kind="t2v", channels=16, extra=0, 
     save(name, m.state_dict(), tensors)
 
 
+def sound(name, seed):
+    """A sound-to-video model with each of what it may be given. At `odd` sizes, its motion latents have fewer tokens
+    than ComfyUI's shares of timesteps reckon with."""
+    m = wan.WanModel_S2V(in_dim=16, out_dim=16, dim=24, ffn_dim=32, num_heads=2, num_layers=5, text_dim=TEXT_WIDTH,
+                         freq_dim=32, audio_dim=12, audio_inject_layers=[0, 4], operations=comfy.ops.manual_cast)  # fmt: skip
+    fill(m, seed).float()
+    # Their sum divides.
+    weights = m.casual_audio_encoder.weights
+    weights.data = (1 + 0.3 * exact_noise(seed + 1, *weights.shape)).half().float()
+    context, times = noise(seed + 2, 2, 7, TEXT_WIDTH), torch.tensor([900.0, 300.0])
+    tensors, at = {}, {}
+
+    def keep(path, part=lambda out: out):
+        def hook(_module, _inputs, out):
+            at.setdefault(path, part(out).clone())
+
+        return hook
+
+    for i in (0, 4):
+        m.blocks[i].register_forward_hook(keep(f"blocks.{i}"))
+    encoder = m.casual_audio_encoder.encoder
+    encoder.register_forward_hook(keep("casual_audio_encoder.encoder", lambda out: out[1].flatten(0, 1)))
+    everything = ("audio_embed", "reference_latent", "control_video", "reference_motion")
+    cases = [
+        ("all", (2, 8, 12), everything),
+        ("image", (2, 8, 12), everything[:2]),
+        ("motion", (2, 8, 12), ("audio_embed", "reference_motion")),
+        ("plain", (2, 8, 12), ()),
+        ("odd", (1, 14, 14), everything),
+    ]
+    for case, (t, h, w), which in cases:
+        size, b = ("odd", 1) if case == "odd" else ("in", 2)
+        x = noise(seed + 3, b, 16, t, h, w)
+        motion = noise(seed + 7, b, 16, 19, h, w).half()
+        given = {
+            "audio_embed": noise(seed + 4, b, 25, 12, 4 * t),
+            "reference_latent": noise(seed + 5, b, 16, 1, h, w),
+            "control_video": noise(seed + 6, b, 16, t, h, w),
+            "reference_motion": motion.float(),
+        }
+        tensors[f"golden.{size}.x"] = last(x)
+        tensors[f"golden.{size}.t"], tensors[f"golden.{size}.context"] = times[:b].clone(), context[:b].clone()
+        tensors[f"golden.{size}.audio_embed"] = given["audio_embed"].transpose(2, 3).contiguous()
+        tensors[f"golden.{size}.reference_latent"] = last(given["reference_latent"][:, :, 0])
+        tensors[f"golden.{size}.control_video"] = last(given["control_video"])
+        tensors[f"golden.{size}.reference_motion"] = last(motion).half()
+        with torch.no_grad():
+            out = m(x, times[:b], context[:b], **{k: given[k] for k in which})
+        tensors[f"golden.out.{case}"] = last(out)
+    tensors |= {f"golden.at.{k}": v.float() for k, v in at.items()}
+    save(name, m.state_dict(), tensors)
+
+
 GOLDENS = {
     "wan_t2v": lambda n: case(n, 3000, skipped=(1, 7)),
     "wan_i2v": lambda n: case(n, 3100, kind="i2v", extra=20, image=5),
@@ -102,6 +155,7 @@ GOLDENS = {
     "wan_5b": lambda n: case(n, 3300, channels=48, size=(3, 4, 6), frame_times=True),
     "wan_vace": lambda n: case(n, 3400, layers=4, controls=(1.0, 0.5), size=(2, 4, 6)),
     "wan_camera": lambda n: case(n, 3600, extra=20, camera=3, size=(2, 4, 6)),
+    "wan_s2v": lambda n: sound(n, 3700),
     "wan_fun": lambda n: case(n, 3500, extra=36, reference=True, size=(2, 6, 4)),
 }
 

@@ -84,6 +84,11 @@ MODELS = {
         text_config=dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28,
                          num_attention_heads=28, num_key_value_heads=4),
         vision_config=dict(hidden_size=1280, out_hidden_size=3584, intermediate_size=3420, depth=32, num_heads=16))),
+    # As published: one that writes down speech, and one with what training needs.
+    "wav2vec2_large": lambda: transformers.Wav2Vec2ForCTC(transformers.Wav2Vec2Config(
+        hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096,
+        feat_extract_norm="layer", conv_bias=True, do_stable_layer_norm=True)),
+    "wav2vec2_base": lambda: transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config()),
 }
 
 

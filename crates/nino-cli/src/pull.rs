@@ -70,6 +70,7 @@ pub(crate) struct PartFiles {
     pub(crate) clip: Vec<PathBuf>,
     pub(crate) vae: Option<PathBuf>,
     pub(crate) clip_vision: Option<PathBuf>,
+    pub(crate) audio_encoder: Option<PathBuf>,
     /// The expert for low noise.
     pub(crate) low_noise: Option<PathBuf>,
 }
@@ -88,6 +89,8 @@ pub(crate) fn parts_of(name: &str) -> PartFiles {
             parts.vae = Some(full);
         } else if file.contains("clip_vision/") {
             parts.clip_vision = Some(full);
+        } else if file.contains("audio_encoders/") {
+            parts.audio_encoder = Some(full);
         } else if file.contains("diffusion_models/") {
             parts.low_noise = Some(full);
         }

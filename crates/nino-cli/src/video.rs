@@ -97,8 +97,10 @@ fn settings(model: &VideoModel, request: &VideoRequest) -> String {
         let masks: Vec<u64> = f.masks.iter().map(|m| sum(&m.values)).collect();
         (frames, masks, f.strength.to_bits())
     });
+    let audio = request.audio.as_ref();
+    let audio = audio.map(|audio| (audio.rate, audio.channels, sum(&audio.samples)));
     format!(
-        "{weights} {followed:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{weights} {followed:?} {audio:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
         request.camera,
         model.high.skipped_layers(),
         model.high.corrections,

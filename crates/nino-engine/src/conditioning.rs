@@ -7,11 +7,13 @@ mod camera;
 mod clip;
 mod lotus;
 mod region;
+mod sound;
 mod unclip;
 
 pub use camera::{CameraMove, CameraPath, Lens};
 pub use clip::{ClipHints, Followed, ImageStates, SeenFrames};
 pub use region::{Area, Region};
+pub use sound::{AudioStates, SoundHints};
 pub use unclip::Unclip;
 
 use crate::sample::{LatentShape, SampleRequest};

@@ -75,6 +75,29 @@ pub enum EngineError {
         expected: usize,
         found: usize,
     },
+    #[error(
+        "{model} expects {} hidden states of width {} from the audio encoder, found {} of {}",
+        expected.0, expected.1, found.0, found.1
+    )]
+    AudioStates {
+        model: String,
+        expected: (usize, usize),
+        found: (usize, usize),
+    },
+    #[error("the audio is for {found} latent frames, the video has {expected}")]
+    AudioFrames { expected: usize, found: usize },
+    #[error("{samples} samples of audio are too few: the audio encoder needs 400 at 16 kHz")]
+    AudioTooShort { samples: usize },
+    #[error(
+        "frames before the video need {least} latent pixels along each side ({} pixels), found {}x{}",
+        8 * least, found.width, found.height
+    )]
+    MotionSize {
+        least: usize,
+        found: crate::LatentSize,
+    },
+    #[error("{model} takes a reference latent of one frame, found {frames}")]
+    ReferenceFrames { model: String, frames: usize },
     #[error("{vae} encodes single images, not videos: use a video VAE such as Wan's")]
     VideoFrames { vae: String },
     #[error("{found} frame weights for a latent of {expected} frames")]
@@ -83,6 +106,10 @@ pub enum EngineError {
     NoPictureInput { model: String },
     #[error("{model} takes no control video: VACE and Fun control models do")]
     NoClipInput { model: String },
+    #[error("{model} takes no audio: Wan 2.2 S2V does")]
+    NoAudioInput { model: String },
+    #[error("{model} takes audio through an audio encoder, and there is none")]
+    NoAudioEncoder { model: String },
     #[error("{model} takes no camera path: Fun camera models do")]
     NoCameraInput { model: String },
     #[error("{model} does not support skip-layer guidance: only Wan models do")]
@@ -163,6 +190,8 @@ pub enum EngineError {
     Blind { family: &'static str },
     #[error("{}: not a supported vision encoder (CLIP, SigLIP)", path.display())]
     NotAnImageEncoder { path: PathBuf },
+    #[error("{}: not a supported audio encoder (wav2vec 2.0)", path.display())]
+    NotAnAudioEncoder { path: PathBuf },
     #[error("{family} needs guidance, which the prompt disables")]
     NeedsGuidance { family: &'static str },
     #[error("{}: not a supported style model (Flux Redux)", path.display())]

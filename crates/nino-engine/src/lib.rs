@@ -19,6 +19,7 @@ mod encode;
 mod error;
 mod fit;
 mod generate;
+mod hearing;
 mod image;
 mod latent;
 pub mod library;
@@ -44,8 +45,8 @@ mod vision;
 
 pub use builtin::{BUILTIN, builtin_model, is_builtin};
 pub use conditioning::{
-    Area, CameraMove, CameraPath, ClipHints, Conditioning, Followed, ImageStates, Lens, Region,
-    Seen, SeenFrames, SizeHint, Unclip,
+    Area, AudioStates, CameraMove, CameraPath, ClipHints, Conditioning, Followed, ImageStates,
+    Lens, Region, Seen, SeenFrames, SizeHint, SoundHints, Unclip,
 };
 pub use control::{Control, Event, Stage};
 pub use decode::{
@@ -62,6 +63,7 @@ pub use generate::{
     Fill, GeneratePlan, GenerateRequest, Generated, GoOn, Hires, Inpaint, Kept, OnLatent,
     Residency, StagePlan, Start, Stopped, generate, largest_batch, plan_generate, plan_work,
 };
+pub use hearing::{AudioEncoder, encode_audio};
 pub use image::Image;
 pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
@@ -73,7 +75,7 @@ pub use model::{
 pub use nino_dtype::DType;
 pub use nino_graph::{Device, ExecError, PlanError};
 pub use nino_media as media;
-pub use nino_media::{Mask, Picture, Sides, Upscale, outpaint};
+pub use nino_media::{Audio, Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::flux::ReferenceMethod;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
 pub use nino_models::{Encoder, Family};
@@ -103,7 +105,8 @@ pub use upscale::{UpscaleModel, UpscaleOptions, Upscaled, upscale};
 pub use uso::UsoModel;
 pub use vae::VaeFile;
 pub use video::{
-    Between, ClipSize, Follow, Given, Journal, MadeVideo, Pace, Spread, TrackWay, Tracks,
-    VideoModel, VideoRequest, blank_frame, make_between, make_video, plan_between, plan_video,
+    Before, Between, ClipSize, Follow, Given, Journal, MadeVideo, Pace, Sounded, Sounding, Spread,
+    TrackWay, Tracks, VideoModel, VideoRequest, blank_frame, make_between, make_video,
+    plan_between, plan_video,
 };
 pub use vision::{ImageEncoder, Square, encode_for_clip};

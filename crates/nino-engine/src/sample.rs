@@ -22,7 +22,7 @@ use cached::Cached;
 use denoise::{Prompted, Whole};
 use nino_dtype::DType;
 use nino_graph::Plan;
-use nino_models::{Family, KvCache};
+use nino_models::{Family, KvCache, SoundShape};
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{
     Denoise, Guided, Items, Options as SamplerOptions, Output, Sampler, Step, Stop, noise,
@@ -230,6 +230,9 @@ fn spec(store: &Store, model: &DiffusionModel, request: &SampleRequest<'_>) -> P
         image_tokens: clip.map_or(0, |c| c.image_tokens(model)),
         controls: clip.map_or(0, |c| c.n_controls(model)),
         camera: clip.is_some_and(|c| c.sees_camera(model)),
+        sound: clip.map_or_else(SoundShape::default, |c| {
+            c.sound.shape(model, LatentShape::of(request.latent))
+        }),
         skipped: Vec::new(),
         biased: request
             .positive

@@ -8,6 +8,7 @@ mod between;
 mod given;
 mod journal;
 mod request;
+mod sound;
 #[cfg(test)]
 mod tests;
 mod track_way;
@@ -17,5 +18,6 @@ pub use between::{Between, make_between, plan_between};
 pub use given::{ClipSize, Given, blank_frame};
 pub use journal::Journal;
 pub use request::{Follow, MadeVideo, VideoModel, VideoRequest, make_video, plan_video};
+pub use sound::{Before, Sounded, Sounding};
 pub use track_way::{Pace, TrackWay};
 pub use tracks::{Spread, Tracks};

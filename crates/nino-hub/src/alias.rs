@@ -439,6 +439,24 @@ const TABLE: &[Alias] = &[
         size: 35_600_000_000,
         runs: true,
     },
+    Alias {
+        name: "wan2.2-s2v-14b",
+        repo: "Comfy-Org/Wan_2.2_ComfyUI_Repackaged",
+        files: &[
+            "split_files/diffusion_models/wan2.2_s2v_14B_fp8_scaled.safetensors",
+            "split_files/audio_encoders/wav2vec2_large_english_fp16.safetensors",
+            "split_files/vae/wan_2.1_vae.safetensors",
+        ],
+        beside: &[(
+            "Comfy-Org/Wan_2.1_ComfyUI_repackaged",
+            &["split_files/text_encoders/umt5_xxl_fp8_e4m3fn_scaled.safetensors"],
+        )],
+        about: "Wan 2.2 14B: sound to video",
+        use_as: UseAs::Model,
+        // By the parameters: no listing of the repository was at hand.
+        size: 24_000_000_000,
+        runs: true,
+    },
 ];
 
 impl Alias {

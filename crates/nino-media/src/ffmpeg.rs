@@ -1,13 +1,15 @@
-//! The `ffmpeg` on the PATH: reads the formats that are not read here, and writes MP4.
+//! The `ffmpeg` on the PATH: reads the formats that are not read here, of clips and of audio, and
+//! writes MP4.
 
+use crate::audio::from_pipe;
 use crate::limits::Guard;
 use crate::text::Text;
 use crate::{
-    ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, ReadOptions, io_error,
+    Audio, ClipFormat, FrameSink, FrameSource, Limits, MediaError, Picture, ReadOptions, io_error,
 };
 use nino_files::{Child, ChildError, Opened, Pending, Pipes, Stop};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -98,6 +100,41 @@ impl FrameSource for Frames {
     fn fps(&self) -> Option<f64> {
         rate(&self.path, self.options.stop.clone())
     }
+}
+
+/// The first track of a file's audio.
+pub(crate) fn audio(guard: Guard<'_>, options: &ReadOptions) -> Result<Audio, MediaError> {
+    let path = guard.path;
+    let mut input = OsString::from("file:");
+    input.push(path);
+    let mut ffmpeg = command();
+    ffmpeg.arg("-i").arg(input);
+    ffmpeg.args(["-map", "0:a:0", "-c:a", "pcm_f32le", "-f", "wav", "-"]);
+    let pipes = Pipes {
+        input: false,
+        output: true,
+    };
+    let child = Child::start(ffmpeg, pipes, options.stop.clone()).map_err(failed(path))?;
+    let mut out = BufReader::new(child);
+    let audio = from_pipe(&mut out, guard);
+    // Samples that are cut short, or none, are the end of an ffmpeg that failed or was stopped.
+    if !matches!(
+        audio,
+        Err(MediaError::BeyondLimit { .. } | MediaError::NoMemory { .. })
+    ) {
+        out.get_mut().finish().map_err(|error| match error {
+            ChildError::Failed { said, .. } if said.contains("matches no streams") => {
+                MediaError::NoAudio {
+                    path: path.to_owned(),
+                }
+            }
+            error => failed(path)(error),
+        })?;
+    }
+    audio?.ok_or_else(|| MediaError::Decode {
+        path: path.to_owned(),
+        what: "ffmpeg found no audio".to_owned(),
+    })
 }
 
 /// Frames a second, which stand in the first line of a clip as Y4M.
@@ -259,17 +296,26 @@ pub(crate) struct Mp4 {
     // Dropped first: it must not write after its file is removed.
     ffmpeg: Child,
     pending: Pending,
+    /// The clip's sound, which is removed in the end.
+    _sound: Option<Pending>,
 }
 
 impl Mp4 {
     pub(crate) fn create(path: &Path, clip: &ClipFormat) -> Result<Mp4, MediaError> {
         let (pending, _file) = Pending::file(path)?;
+        let sound = clip.audio.as_ref().map(|audio| sound(path, clip, audio));
+        let sound = sound.transpose()?;
         let size = format!("{}x{}", clip.width, clip.height);
         let crf = clip.crf.unwrap_or(CRF).to_string();
         let mut ffmpeg = command();
         ffmpeg
             .args(["-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size])
-            .args(["-r", &clip.fps.to_string(), "-i", "-"])
+            .args(["-r", &clip.fps.to_string(), "-i", "-"]);
+        if let Some(sound) = &sound {
+            ffmpeg.arg("-i").arg(sound.temporary());
+            ffmpeg.args(["-map", "0:v", "-map", "1:a", "-c:a", "aac"]);
+        }
+        ffmpeg
             // Players take BT.709 for granted in large videos and nothing in small ones: it is
             // used, and said.
             .args(["-vf", "scale=out_color_matrix=bt709:out_range=tv"])
@@ -289,7 +335,11 @@ impl Mp4 {
             output: false,
         };
         let ffmpeg = Child::start(ffmpeg, pipes, clip.stop.clone()).map_err(failed(path))?;
-        Ok(Mp4 { ffmpeg, pending })
+        Ok(Mp4 {
+            ffmpeg,
+            pending,
+            _sound: sound,
+        })
     }
 
     /// Waits for its end; an error with its own words when that is not a good one.
@@ -314,9 +364,20 @@ impl FrameSink for Mp4 {
 
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
         self.end()?;
-        let Mp4 { ffmpeg: _, pending } = *self;
+        let Mp4 { pending, .. } = *self;
         Ok(pending.keep()?)
     }
+}
+
+/// A clip's sound beside it, as long as the clip at most.
+fn sound(path: &Path, clip: &ClipFormat, audio: &Audio) -> Result<Pending, MediaError> {
+    let (pending, file) = Pending::file(&path.with_extension("wav"))?;
+    let samples = (f64::from(audio.rate) / clip.fps * clip.n_frames as f64).ceil();
+    let mut out = BufWriter::new(file);
+    let written = audio.first(samples as usize).write_wav(&mut out);
+    let written = written.and_then(|()| out.flush());
+    written.map_err(io_error(path, "write the sound of"))?;
+    Ok(pending)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Pictures, masks and clips, in memory and as files. Every format is written beside its place and
-//! moved there when it is whole, so that nothing half-written is left behind.
+//! Pictures, masks, clips and audio, in memory and as files. Every format is written beside its
+//! place and moved there when it is whole, so that nothing half-written is left behind.
 
 mod animation;
+mod audio;
 mod deflate;
 mod edges;
 mod exif;
@@ -20,6 +21,7 @@ mod still;
 mod text;
 mod y4m;
 
+pub use audio::{Audio, load_audio, load_wav};
 pub use deflate::work_bytes as png_work_bytes;
 pub use edges::canny;
 pub use ffmpeg::count_ppm_frames;
@@ -31,9 +33,10 @@ pub use nino_files::Stop;
 use nino_files::{FileError, Pending};
 pub use picture::{Picture, centered};
 pub use resize::{Size, Upscale, resize, resize_smooth};
-pub use source::{FrameSource, ReadOptions, open_video};
+pub use source::{FrameSource, ReadOptions, may_have_audio, open_video};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 pub use still::{
     PictureOptions, can_write_picture, encode_picture, png, write_picture, write_picture_with,
 };
@@ -80,6 +83,8 @@ pub enum MediaError {
     NoFfmpeg { path: PathBuf },
     #[error("{}: {what}", path.display())]
     Ffmpeg { path: PathBuf, what: String },
+    #[error("{}: it has no audio", path.display())]
+    NoAudio { path: PathBuf },
     #[error("{}: stopped", path.display())]
     Stopped { path: PathBuf },
     #[error(
@@ -148,6 +153,8 @@ pub struct ClipFormat {
     pub has_opacity: bool,
     /// How much an MP4 may lose, as ffmpeg's `-crf`: 0 is nothing, 51 the most. Little when `None`.
     pub crf: Option<f64>,
+    /// Its sound, which MP4 alone has room for.
+    pub audio: Option<Arc<Audio>>,
     /// Ends an `ffmpeg` that writes, wherever it is.
     pub stop: Stop,
 }
@@ -155,6 +162,12 @@ pub struct ClipFormat {
 /// A video file, its format by extension; without one, a folder of frames.
 pub fn create_video(path: &Path, clip: &ClipFormat) -> Result<Box<dyn FrameSink>, MediaError> {
     let extension = extension(path);
+    if clip.audio.is_some() && extension != "mp4" {
+        return Err(MediaError::Encode {
+            path: path.to_owned(),
+            what: "videos of this format have no sound; mp4 does".to_owned(),
+        });
+    }
     if clip.has_opacity && !["apng", "png", "webp"].contains(&&*extension) {
         return Err(MediaError::Encode {
             path: path.to_owned(),

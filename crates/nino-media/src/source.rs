@@ -68,6 +68,11 @@ pub fn open_video(
     }))
 }
 
+/// Whether a clip's format has room for audio.
+pub fn may_have_audio(path: &Path) -> bool {
+    FFMPEG.contains(&&*extension(path))
+}
+
 /// Gives as many frames as the limits allow; one more is an error.
 struct Bounded {
     source: Box<dyn FrameSource>,

@@ -31,6 +31,7 @@ fn clip(width: usize, height: usize, n_frames: usize, fps: f64) -> ClipFormat {
         fps,
         text: Vec::new(),
         has_opacity: false,
+        audio: None,
         crf: None,
         stop: Stop::never(),
     }
@@ -501,6 +502,7 @@ fn transparency_is_kept() {
 
     let format = ClipFormat {
         has_opacity: true,
+        audio: None,
         ..clip(40, 30, 2, 10.0)
     };
     for name in ["b.apng", "b.webp"] {

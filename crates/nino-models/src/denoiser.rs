@@ -62,8 +62,21 @@ pub struct DenoiserShape {
     pub reference_method: Option<ReferenceMethod>,
     /// Whether there are camera embeddings ([`Wants::camera`]).
     pub camera: bool,
+    /// Which inputs of a sound-to-video model there are ([`Wants::audio`]).
+    pub sound: SoundShape,
     /// Blocks to skip, for skip-layer guidance ([`Denoiser::skippable_blocks`]).
     pub skipped: Vec<usize>,
+}
+
+/// The inputs of a sound-to-video model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SoundShape {
+    /// Frames of the audio's features; 0 where there is no audio.
+    pub audio_frames: usize,
+    /// Whether there is a latent of a control video.
+    pub control: bool,
+    /// Whether there are latent frames before the video.
+    pub motion: bool,
 }
 
 /// How a run uses the KV cache of the reference tokens.
@@ -102,6 +115,8 @@ pub struct Wants {
     pub control: Option<usize>,
     /// Channels of the camera embeddings, an optional input.
     pub camera: Option<usize>,
+    /// The features of audio (Wan 2.2 S2V), an optional input, as the others of [`SoundShape`].
+    pub audio: Option<wan_transformer::Audio>,
 }
 
 impl Wants {
@@ -118,6 +133,7 @@ impl Wants {
             image: None,
             control: None,
             camera: None,
+            audio: None,
         }
     }
 }
@@ -163,6 +179,7 @@ impl Denoiser {
                 image: None,
                 control: None,
                 camera: None,
+                audio: None,
             },
             Denoiser::Flux(c) => Wants {
                 channels: c.out_channels,
@@ -179,6 +196,7 @@ impl Denoiser {
                 image: None,
                 control: None,
                 camera: None,
+                audio: None,
             },
             Denoiser::Flux2(c) => Wants {
                 guidance: if c.guidance {
@@ -202,6 +220,7 @@ impl Denoiser {
                 image: c.image.map(|i| i.width),
                 control: c.vace.map(|v| v.in_channels),
                 camera: c.camera,
+                audio: c.audio,
             },
             Denoiser::ZImage(c) => Wants::text_only(c.channels, c.cap_dim),
         }
@@ -224,7 +243,7 @@ impl Denoiser {
             Denoiser::Anima(_) | Denoiser::Unet(_) | Denoiser::ZImage(_) => false,
             Denoiser::Flux2(_) | Denoiser::Krea2(_) | Denoiser::QwenImage(_) => true,
             Denoiser::Flux(c) => c.vec_in().is_some() && c.in_channels == c.out_channels,
-            Denoiser::Wan(c) => c.reference.is_some(),
+            Denoiser::Wan(c) => c.reference.is_some() || c.audio.is_some(),
         }
     }
 

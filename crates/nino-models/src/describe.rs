@@ -3,9 +3,9 @@
 //! tensor lists from here.
 
 use crate::{
-    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, KvCache, Params, Storage, Upscaler,
-    Vae, VaeError, anima, clip, clip_vision, flux, kl, llm, qwen_image, qwen_vision, qwen3_vision,
-    redux, t2i_adapter, t5, unet, upscaler, uso, z_image,
+    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, KvCache, Params, SoundShape, Storage,
+    Upscaler, Vae, VaeError, anima, clip, clip_vision, flux, kl, llm, qwen_image, qwen_vision,
+    qwen3_vision, redux, t2i_adapter, t5, unet, upscaler, uso, wan_transformer, wav2vec2, z_image,
 };
 use nino_dtype::DType;
 use nino_graph::{Graph, GraphError, Shape};
@@ -27,6 +27,7 @@ pub enum Network {
     Llm(llm::Config),
     Vae(Vae),
     Upscaler(Upscaler),
+    Wav2Vec2(wav2vec2::Config),
 }
 
 /// One tensor of a network, as a file with canonical names stores it. Where files differ in
@@ -72,6 +73,7 @@ impl Network {
             Net::KlVae | Net::WanVae | Net::Taesd | Net::Taehv => true,
             Net::ControlNet | Net::T2iAdapter => true,
             Net::Rrdb | Net::Srvgg => true,
+            Net::Wav2Vec2 => true,
         }
     }
 
@@ -101,6 +103,7 @@ impl Network {
             }
             Net::ControlNet | Net::T2iAdapter => ControlNet::detect(find).map(Network::ControlNet),
             Net::Rrdb | Net::Srvgg => Upscaler::detect(find).map(Network::Upscaler),
+            Net::Wav2Vec2 => wav2vec2::Config::detect(find).map(Network::Wav2Vec2),
         }
     }
 }
@@ -134,6 +137,11 @@ pub fn tensors(network: &Network) -> Result<Vec<TensorSpec>, DescribeError> {
         }
         Network::Vae(vae) => vae_tensors(vae),
         Network::Upscaler(u) => Ok(parameters(&upscaler_graph(u)?, Need::Always).collect()),
+        Network::Wav2Vec2(c) => {
+            let mut tensors: Vec<_> = parameters(&wav2vec2_graph(c)?, Need::Always).collect();
+            tensors.push(wav2vec2::folded::lengths());
+            Ok(tensors)
+        }
     }
 }
 
@@ -186,8 +194,13 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         | Denoiser::Wan(_)
         | Denoiser::ZImage(_)) => other.clone(),
     };
-    // Wan's layers for a reference latent are only recorded with one.
+    // Wan's layers for a reference latent and for audio are only recorded with these.
     let has_reference = matches!(&denoiser, Denoiser::Wan(c) if c.reference.is_some());
+    let sound = SoundShape {
+        audio_frames: wan_transformer::AUDIO_FRAMES,
+        control: true,
+        motion: true,
+    };
     let shape = DenoiserShape {
         rows: 1,
         frames: 1,
@@ -205,6 +218,7 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         kv_cache: KvCache::Off,
         reference_method: None,
         camera: true,
+        sound,
         skipped: Vec::new(),
     };
     let params = Params::uniform(DType::F16);
@@ -384,6 +398,14 @@ fn upscaler_graph(upscaler: &Upscaler) -> Result<Graph, GraphError> {
     let channels = upscaler.shape(whole).channels;
     let x = g.input("x", [1, SIDE, SIDE, channels], DType::F32);
     upscaler.record(&mut g, &p, whole, x);
+    g.finish()
+}
+
+fn wav2vec2_graph(c: &wav2vec2::Config) -> Result<Graph, GraphError> {
+    let mut g = Graph::new();
+    let p = Params::uniform(DType::F16);
+    let samples = g.input("samples", [1, 1, wav2vec2::RATE, 1], DType::F32);
+    wav2vec2::encoder(&mut g, &p, c, samples);
     g.finish()
 }
 

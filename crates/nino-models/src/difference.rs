@@ -42,7 +42,7 @@ impl Extra {
 
 /// Tensors that are not reported as unknown, each with the reason. Noise schedules and averages at
 /// the top level of a checkpoint are not listed: `nino_weights::names` removes them before.
-const EXTRAS: [Extra; 14] = [
+const EXTRAS: [Extra; 19] = [
     // The temperature of CLIP's training loss.
     Extra::of(Net::ClipText, "logit_scale"),
     // open_clip's causal mask, a constant saved as a buffer.
@@ -63,6 +63,12 @@ const EXTRAS: [Extra; 14] = [
     Extra::of(Net::QwenImage, crate::qwen_image::INDEX_TIMESTEP_ZERO),
     // The number of batches of Flux.2's statistics, which only training uses.
     Extra::of(Net::KlVae, "bn.num_batches_tracked"),
+    // What frames are masked with in training, and its other parts.
+    Extra::of(Net::Wav2Vec2, "masked_spec_embed"),
+    Extra::of(Net::Wav2Vec2, "lm_head."),
+    Extra::of(Net::Wav2Vec2, "quantizer."),
+    Extra::of(Net::Wav2Vec2, "project_hid."),
+    Extra::of(Net::Wav2Vec2, "project_q."),
     // Averages over training, next to the weights that are used.
     Extra {
         net: None,

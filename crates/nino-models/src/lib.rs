@@ -39,12 +39,15 @@ pub mod uso;
 mod vae;
 pub mod wan;
 pub mod wan_transformer;
+pub mod wav2vec2;
 mod weights;
 pub mod workload;
 pub mod z_image;
 
 pub use control::{ControlInputs, ControlNet, ControlSpec, HINT_SCALE, HintKind};
-pub use denoiser::{CONTROL, Denoiser, DenoiserGraph, DenoiserShape, Guidance, KvCache, Wants};
+pub use denoiser::{
+    CONTROL, Denoiser, DenoiserGraph, DenoiserShape, Guidance, KvCache, SoundShape, Wants,
+};
 pub use describe::Network;
 pub use difference::{Difference, Misshaped};
 pub use family::{Encoder, Family, VectorCond};

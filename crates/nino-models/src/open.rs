@@ -117,7 +117,8 @@ pub fn open_vae(
         | Network::Uso(_)
         | Network::T5(_)
         | Network::Llm(_)
-        | Network::Upscaler(_) => None,
+        | Network::Upscaler(_)
+        | Network::Wav2Vec2(_) => None,
     }))
 }
 
@@ -177,6 +178,7 @@ fn name(net: Net) -> &'static str {
         Net::ClipVision | Net::QwenVision | Net::Qwen3Vision => "image encoder",
         Net::Redux => "style model",
         Net::Rrdb | Net::Srvgg => "upscaler",
+        Net::Wav2Vec2 => "audio encoder",
     }
 }
 

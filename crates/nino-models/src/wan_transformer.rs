@@ -1,5 +1,6 @@
 //! The video transformer of Wan 2.1 and 2.2: text to video, image to video with and without CLIP
-//! vision embeddings, first and last frame, Fun inpainting, Fun control, Fun camera, VACE.
+//! vision embeddings, first and last frame, Fun inpainting, Fun control, Fun camera, VACE, sound to
+//! video.
 //! Behavior: <https://github.com/Wan-Video/Wan2.1> `wan/modules/model.py`, whose names are
 //! canonical, and ComfyUI's `comfy/ldm/wan/model.py` where it adds to that.
 //! Latent `[b, t, h, w, c]`, timestep `[b]` or `[b·t]`, text `[b, n, d]` → velocity of the latent's
@@ -13,18 +14,27 @@
 //! ```
 //! VACE adds a second sequence of blocks, which processes the control video. Their outputs are
 //! added to the tokens after blocks of the main sequence.
+//!
+//! A sound-to-video model has further tokens after the video's, for a reference latent and for the
+//! frames before the video; after some blocks, the video's tokens attend to the audio.
 
+mod audio;
 mod block;
 mod camera;
 mod config;
+mod motion;
 mod positions;
 
-pub use config::{Config, ImageEmbedding, RopeScale, Vace};
+pub use audio::{FRAMES as AUDIO_FRAMES, latent_frames as audio_latent_frames};
+pub use config::{Audio, Config, ImageEmbedding, RopeScale, Vace};
+pub use motion::MOTION_FRAMES;
 
 use crate::flux::pad_to_patch;
 use crate::{ConvShape, Params};
-use block::{BlockArgs, block, modulated};
+use block::{BlockArgs, Modulation, block};
+use nino_dtype::DType;
 use nino_graph::{Act, Graph, Node};
+use positions::Axis;
 
 /// Patch size: latent pixels along one side of a token. A patch has one latent frame.
 const PATCH: usize = 2;
@@ -43,16 +53,30 @@ pub struct Inputs<'a> {
     /// CLIP vision hidden states of one or two images, `[b, n, width]`. Only models with an
     /// [`ImageEmbedding`] use them.
     pub clip_fea: Option<Node>,
-    /// Reference latent, `[b, h, w, c]`. Only models with [`Config::reference`] use it, and only
-    /// where all frames have the same timestep.
+    /// Reference latent, `[b, h, w, c]`. Only models with [`Config::reference`] or
+    /// [`Config::audio`] use it, and only where all frames have the same timestep.
     pub reference: Option<Node>,
     /// Control videos of a VACE model, which requires at least one.
     pub controls: &'a [Control],
     /// Camera embeddings (Plücker coordinates), `[b, t, h, w, camera]`. Only models with
     /// [`Config::camera`] use them.
     pub camera: Option<Node>,
+    /// What only models with [`Config::audio`] use.
+    pub sound: SoundInputs,
     /// Blocks to skip, for skip-layer guidance.
     pub skipped: &'a [usize],
+}
+
+/// The inputs of a sound-to-video model, each optional.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SoundInputs {
+    /// Hidden states of the audio encoder, `[b, states, n, width]`: [`AUDIO_FRAMES`] for every
+    /// latent frame. The video's tokens must be a multiple of the latent frames that `n` is for.
+    pub audio: Option<Node>,
+    /// Latent of a control video, of the latent's shape.
+    pub control: Option<Node>,
+    /// Latent frames before the video, `[b, 19, h, w, c]` ([`MOTION_FRAMES`]).
+    pub motion: Option<Node>,
 }
 
 /// A control video of VACE.
@@ -82,8 +106,22 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
         x = g.concat(&[tokens, x], 1);
         n
     });
+    let frames = t + usize::from(reference.is_some());
+    let grid = positions::video(c.rope_scale, [frames, rows, columns]);
+    let (n_video, mut n_at_t) = (t * rows * columns, n_reference + t * rows * columns);
+    let mut grids = vec![grid];
+    if c.audio.is_some() {
+        (x, n_at_t) = with_given(g, p, c, inputs, x, &mut grids);
+    }
 
-    let (time, modulation) = time_embedding(g, p, c, inputs);
+    let dtype = g.dtype(inputs.x);
+    let [time, modulation] = time_embedding(g, p, c, inputs.t, dtype);
+    let [time_zero, modulation_zero] = if n_at_t < g.shape(x)[1] {
+        let zero = g.affine(inputs.t, 0.0, 0.0);
+        time_embedding(g, p, c, zero, dtype).map(Some)
+    } else {
+        [None; 2]
+    };
     let context = mlp(
         g,
         &p.at("text_embedding"),
@@ -96,13 +134,19 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
         // Without an image, the image keys and values come from the text, as in ComfyUI.
         None => context,
     });
-    let frames = t + usize::from(reference.is_some());
     let args = BlockArgs {
-        modulation,
+        modulation: Modulation {
+            at_t: modulation,
+            at_zero: modulation_zero,
+            n_at_t,
+        },
         context,
         context_img,
-        rope: positions::rope_table(g, c, [frames, rows, columns]),
+        rope: positions::rope_table(g, c, &grids),
     };
+    let audio = c.audio.zip(inputs.sound.audio).map(|(audio, features)| {
+        audio::encode(g, &p.at("casual_audio_encoder"), c, audio, features)
+    });
     let mut controls: Vec<(Node, Node)> = Vec::new();
     for control in inputs.controls.iter().filter(|_| c.vace.is_some()) {
         let tokens = patch_embedding(g, p, c, "vace_patch_embedding", control.frames);
@@ -112,6 +156,9 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     for i in 0..c.n_layers {
         if !inputs.skipped.contains(&i) {
             x = block(g, &p.at(format_args!("blocks.{i}")), c, x, &args);
+        }
+        if let Some(audio) = &audio {
+            x = audio::inject(g, &p.at("audio_injector"), c, x, (i, n_video), audio);
         }
         let Some(vace_idx) = c.vace.and_then(|v| v.block_after(i, c.n_layers)) else {
             continue;
@@ -134,16 +181,22 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
         }
     }
 
+    if g.shape(x)[1] > n_video {
+        x = g.slice(x, 1, n_reference, n_reference + n_video);
+    }
     let p = &p.at("head");
-    let modulation = p.small(g, "modulation", [1, 2, c.hidden]);
-    let n_times = g.shape(time)[0];
-    let time = g.reshape(time, [n_times, 1, c.hidden]);
-    let modulation = g.add(time, modulation); // [n_times, 2, d]
-    let [shift, scale] = [0, 1].map(|i| block::row(g, modulation, i));
-    let x = modulated(g, x, shift, scale);
+    let learned = p.small(g, "modulation", [1, 2, c.hidden]);
+    let vector = |g: &mut Graph, time: Node| {
+        let n_times = g.shape(time)[0];
+        g.reshape(time, [n_times, 1, c.hidden])
+    };
+    let time = Modulation {
+        at_t: vector(g, time),
+        at_zero: time_zero.filter(|_| n_at_t < n_video).map(|t| vector(g, t)),
+        n_at_t,
+    };
+    let x = time.modulate(g, x, learned);
     let x = p.linear(g, "head", x, PATCH * PATCH * c.out_channels);
-    let n = g.shape(x)[1];
-    let x = g.slice(x, 1, n_reference, n);
     // [b·t·rows, columns, 2, 2·out] → [b·t·rows, 2, columns, 2·out]
     let x = g.reshape(x, [b * t * rows, columns, PATCH, PATCH * c.out_channels]);
     let x = g.permute(x, &[0, 2, 1, 3]);
@@ -152,17 +205,74 @@ pub fn transformer(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) ->
     g.slice(x, 3, 0, w)
 }
 
+/// What a sound-to-video model is given, added to the video's tokens `[b, n, d]` and put after
+/// them. Returns the tokens and how many of them are at the sampling timestep.
+fn with_given(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs<'_>,
+    x: Node,
+    grids: &mut Vec<positions::Grid>,
+) -> (Node, usize) {
+    // ComfyUI places the reference latent at least here.
+    const REFERENCE_AT: usize = 30;
+    const REFERENCE_AFTER: usize = 9;
+    let t = g.shape(inputs.x)[1];
+    let kinds = p.small(g, "trainable_cond_mask.weight", [3, c.hidden]);
+    let kind = |g: &mut Graph, tokens: Node, i: usize| {
+        let kind = g.slice(kinds, 0, i, i + 1);
+        g.add(tokens, kind)
+    };
+    let mut x = x;
+    if let Some(control) = inputs.sound.control {
+        let control = patch_embedding(g, p, c, "cond_encoder", control);
+        x = g.add(x, control);
+    }
+    let mut tokens = vec![kind(g, x, 0)];
+    // Rows of the time embedding, at the sampling timestep and at 0, in ComfyUI.
+    let (mut at_t, mut at_zero) = (t, 0);
+    if let Some(reference) = inputs.reference {
+        let shape = g.shape(reference);
+        let reference = g.reshape(reference, [shape[0], 1, shape[1], shape[2], shape[3]]);
+        let reference = patch_embedding(g, p, c, "patch_embedding", reference);
+        tokens.push(kind(g, reference, 1));
+        let first = REFERENCE_AT.max(t + REFERENCE_AFTER) as isize;
+        grids.push([
+            Axis::from(first, 1),
+            Axis::count(shape[1].div_ceil(PATCH)),
+            Axis::count(shape[2].div_ceil(PATCH)),
+        ]);
+        at_zero += 1;
+    }
+    if let Some(latents) = inputs.sound.motion {
+        let (motion, places) = motion::motion_tokens(g, &p.at("frame_packer"), c, latents);
+        tokens.push(kind(g, motion, 2));
+        grids.extend(places);
+        (at_t, at_zero) = (2 * at_t, 2 * at_zero + 3);
+    }
+    let x = if tokens.len() == 1 {
+        tokens[0]
+    } else {
+        g.concat(&tokens, 1)
+    };
+    // ComfyUI gives each row an equal share of the tokens, rounded up: where sizes are odd, rows
+    // and frames do not end together.
+    let n = g.shape(x)[1];
+    (x, (at_t * n.div_ceil(at_t + at_zero)).min(n))
+}
+
 /// The time embedding `[n_times, d]`, and its projection to the modulation of all blocks,
 /// `[n_times, 6, d]`.
-fn time_embedding(g: &mut Graph, p: &Params, c: &Config, inputs: Inputs<'_>) -> (Node, Node) {
-    let n_times = g.shape(inputs.t)[0];
-    let time = g.timestep_embed(inputs.t, c.freq_dim);
-    let time = g.cast(time, g.dtype(inputs.x));
+fn time_embedding(g: &mut Graph, p: &Params, c: &Config, t: Node, dtype: DType) -> [Node; 2] {
+    let n_times = g.shape(t)[0];
+    let time = g.timestep_embed(t, c.freq_dim);
+    let time = g.cast(time, dtype);
     let time = mlp(g, &p.at("time_embedding"), time, c.hidden, Act::Silu);
     let time = p.at("time_embedding").label(g, time);
     let modulation = g.silu(time);
     let modulation = p.linear(g, "time_projection.1", modulation, 6 * c.hidden);
-    (time, g.reshape(modulation, [n_times, 6, c.hidden]))
+    [time, g.reshape(modulation, [n_times, 6, c.hidden])]
 }
 
 /// `[b, t, h, w, c]` as tokens `[b, n, d]`.

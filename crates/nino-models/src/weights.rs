@@ -60,6 +60,13 @@ pub fn layout(stored: &[usize], wanted: Shape) -> Option<Layout> {
             _ => (*stored == *wanted).then_some(Layout::Same),
         };
     }
+    // A kernel over a sequence is recorded as one over images of height one.
+    if let [cout, cin, taps] = *stored
+        && *wanted == [cout, 1, taps, cin]
+        && taps > 1
+    {
+        return Some(Layout::ChannelsLast { cin, taps });
+    }
     let squeezed = |s: &[usize]| s.iter().copied().filter(|&d| d != 1).collect::<Vec<_>>();
     (squeezed(stored) == squeezed(&wanted)).then_some(Layout::Same)
 }

@@ -158,6 +158,12 @@ fn is_clip(name: &str) -> bool {
     .contains(&&*extension)
 }
 
+fn is_audio(name: &str) -> bool {
+    let extension = name.rsplit('.').next().unwrap_or_default();
+    let extension = extension.to_ascii_lowercase();
+    ["wav", "mp3", "flac", "ogg", "opus", "m4a", "aac"].contains(&&*extension)
+}
+
 /// One more than the highest number that a file of this stem has.
 fn next_number(folder: &Path, stem: &str) -> std::io::Result<u64> {
     let mut highest = 0;
@@ -223,6 +229,7 @@ impl Host for ServerHost<'_> {
         let what = match folder {
             Folder::InputLatents => "latent",
             Folder::InputVideos => "video",
+            Folder::InputAudio => "audio",
             _ => "image",
         };
         found.map_err(|_| HostError::new(format!("Invalid {what} file: {name}")))
@@ -240,6 +247,7 @@ impl Host for ServerHost<'_> {
         let wanted = |name: &String| match folder {
             Folder::InputLatents => name.ends_with(".latent") || name.ends_with(".safetensors"),
             Folder::InputVideos => is_clip(name),
+            Folder::InputAudio => is_audio(name) || is_clip(name),
             _ => pictures::content_type(name).starts_with("image/"),
         };
         let mut names: Vec<String> = names.filter(wanted).collect();

@@ -16,12 +16,15 @@ pub enum Folder {
     ControlNets,
     ModelPatches,
     ClipVision,
+    AudioEncoders,
     StyleModels,
     UpscaleModels,
     /// Pictures and masks to start from.
     InputImages,
     /// Clips to start from.
     InputVideos,
+    /// Audio, alone or of clips.
+    InputAudio,
     /// Latents to start from.
     InputLatents,
 }
@@ -38,9 +41,13 @@ impl Folder {
             Folder::ControlNets => "controlnet",
             Folder::ModelPatches => "model_patches",
             Folder::ClipVision => "clip_vision",
+            Folder::AudioEncoders => "audio_encoders",
             Folder::StyleModels => "style_models",
             Folder::UpscaleModels => "upscale_models",
-            Folder::InputImages | Folder::InputVideos | Folder::InputLatents => "input",
+            Folder::InputImages
+            | Folder::InputVideos
+            | Folder::InputAudio
+            | Folder::InputLatents => "input",
         }
     }
 

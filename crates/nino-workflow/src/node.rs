@@ -190,6 +190,7 @@ impl NodeDef {
             }
             InputKind::File(Folder::InputImages) => ("image_upload", json!(true)),
             InputKind::File(Folder::InputVideos) => ("video_upload", json!(true)),
+            InputKind::File(Folder::InputAudio) => ("audio_upload", json!(true)),
             _ => return described,
         };
         described[1][more.0] = more.1;
@@ -384,6 +385,9 @@ pub(crate) mod table {
             Socket::StyleModel => "STYLE_MODEL",
             Socket::UpscaleModel => "UPSCALE_MODEL",
             Socket::Video => "VIDEO",
+            Socket::Audio => "AUDIO",
+            Socket::AudioEncoder => "AUDIO_ENCODER",
+            Socket::AudioEncoderOutput => "AUDIO_ENCODER_OUTPUT",
             _ => "*",
         };
         OutputDef { name, socket }

@@ -3,6 +3,7 @@
 
 mod alpha;
 mod attention;
+mod audio;
 mod batch;
 mod color_transfer;
 mod composite;
@@ -52,7 +53,7 @@ mod wan;
 use crate::node::NodeDef;
 pub(crate) use rebatch::is_of_lists;
 
-static FAMILIES: [&[NodeDef]; 47] = [
+static FAMILIES: [&[NodeDef]; 49] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -88,6 +89,8 @@ static FAMILIES: [&[NodeDef]; 47] = [
     wan::NODES,
     wan::camera::NODES,
     wan::tracks::NODES,
+    wan::sound::NODES,
+    audio::NODES,
     skip::NODES,
     attention::NODES,
     merge::NODES,

@@ -4,9 +4,9 @@ pub use crate::nodes::latent_operation::LatentOperation;
 use crate::types::Socket;
 use nino_engine::media::{ClipFormat, MediaError, Stop, can_write_video, create_video};
 use nino_engine::{
-    CameraPath, Conditioning, ControlNetFile, DiffusionModel, Image, ImageEncoder, ImageStates,
-    Latent, Mask, Rng, SamplerInfo, SamplerOptions, StyleModel, TextEncoders, Tracks, UpscaleModel,
-    UsoModel, VaeFile,
+    Audio, AudioEncoder, AudioStates, CameraPath, Conditioning, ControlNetFile, DiffusionModel,
+    Image, ImageEncoder, ImageStates, Latent, Mask, Rng, SamplerInfo, SamplerOptions, StyleModel,
+    TextEncoders, Tracks, UpscaleModel, UsoModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +38,9 @@ pub enum Value {
     ClipVisionOutput(Arc<ImageStates>),
     Camera(Arc<CameraPath>),
     Tracks(Arc<Tracks>),
+    Audio(Arc<Audio>),
+    AudioEncoder(Arc<AudioEncoder>),
+    AudioStates(Arc<AudioStates>),
     StyleModel(Arc<StyleModel>),
     UpscaleModel(Arc<UpscaleModel>),
     Video(Arc<Clip>),
@@ -96,6 +99,8 @@ pub struct Clip {
     pub opacity: Option<Arc<Vec<Mask>>>,
     /// Frames a second.
     pub fps: f64,
+    /// Its sound, which files other than MP4 do not keep.
+    pub audio: Option<Arc<Audio>>,
     /// How much an MP4 of it may lose; little when `None`.
     pub crf: Option<f64>,
 }
@@ -124,6 +129,7 @@ impl Clip {
         let Some(first) = self.images.first() else {
             return Ok(());
         };
+        let is_mp4 = path.extension().is_some_and(|e| e == "mp4");
         let format = ClipFormat {
             width: first.width,
             height: first.height,
@@ -131,6 +137,7 @@ impl Clip {
             fps: self.fps,
             text,
             has_opacity: self.opacity.is_some(),
+            audio: self.audio.clone().filter(|_| is_mp4),
             crf: self.crf,
             stop,
         };
@@ -192,6 +199,9 @@ impl Value {
             Value::ClipVisionOutput(_) => Socket::ClipVisionOutput,
             Value::Camera(_) => Socket::Camera,
             Value::Tracks(_) => Socket::Tracks,
+            Value::Audio(_) => Socket::Audio,
+            Value::AudioEncoder(_) => Socket::AudioEncoder,
+            Value::AudioStates(_) => Socket::AudioEncoderOutput,
             Value::StyleModel(_) => Socket::StyleModel,
             Value::UpscaleModel(_) => Socket::UpscaleModel,
             Value::Video(_) => Socket::Video,
@@ -217,12 +227,22 @@ impl Value {
             let bytes = masks.iter().map(|mask| size_of_val(&mask.values[..]));
             (Arc::as_ptr(masks).addr(), bytes.sum())
         };
+        let audio = |audio: &Arc<Audio>| {
+            let bytes = size_of_val(&audio.samples[..]);
+            (Arc::as_ptr(audio).addr(), bytes)
+        };
         match self {
             Value::Image(all) => vec![images(all)],
             Value::ClearImage(all) => vec![images(&all.images), masks(&all.opacity)],
             Value::Video(clip) => {
                 let opacity = clip.opacity.iter().map(masks);
-                opacity.chain([images(&clip.images)]).collect()
+                let sound = clip.audio.iter().map(audio);
+                opacity.chain(sound).chain([images(&clip.images)]).collect()
+            }
+            Value::Audio(sound) => vec![audio(sound)],
+            Value::AudioStates(states) => {
+                let bytes = size_of_val(&states.values[..]);
+                vec![(Arc::as_ptr(states).addr(), bytes)]
             }
             Value::Mask(all) => vec![masks(all)],
             Value::Latent(latents) => {

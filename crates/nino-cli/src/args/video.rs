@@ -55,10 +55,14 @@ pub(crate) struct VideoArgs {
     /// Speed of the camera [default: 1]
     #[arg(long, value_name = "N", value_parser = number(0.0..=10.0), requires = "camera")]
     pub(crate) camera_speed: Option<f64>,
+    /// Sound to make the video to, for sound-to-video models (Wan 2.2 S2V): WAV, or any format that
+    /// ffmpeg reads; --image is then a picture of who makes the sound
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub(crate) audio: Option<PathBuf>,
     /// Without a video model: prompt of the last frame [default: the same, drawn flat]
     #[arg(long, value_name = "PROMPT", conflicts_with = "model")]
     pub(crate) then: Option<String>,
-    /// Number of frames: a multiple of 4 plus 1 [default: 81; Wan 2.2 5B 121]
+    /// Number of frames: a multiple of 4 plus 1 [default: 81; Wan 2.2 5B 121, S2V 77]
     #[arg(short, long, value_name = "N", value_parser = whole::<usize>(1..=10_001))]
     pub(crate) frames: Option<usize>,
     /// Size in pixels, such as 832x480 [default: the model's]
@@ -129,6 +133,9 @@ pub(crate) struct VideoModelArgs {
     /// CLIP vision encoder, for Wan 2.1 image-to-video [default: found by its usual name]
     #[arg(long, value_name = "FILE")]
     pub(crate) clip_vision: Option<PathBuf>,
+    /// Audio encoder (wav2vec 2.0), for sound-to-video models [default: found by its usual name]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audio_encoder: Option<PathBuf>,
     /// LoRA of the model, with its strength: FILE or FILE:0.8; may be repeated
     #[arg(long, visible_alias = "lora-high", value_name = "FILE[:N]")]
     pub(crate) lora: Vec<LoraArg>,
@@ -221,7 +228,7 @@ fn layers(text: &str) -> Result<Layers, String> {
 )]
 pub(crate) struct PlanVideoArgs {
     /// Built-in description instead of files: wan2.1-t2v-1.3b, wan2.1-t2v-14b, wan2.1-i2v-14b,
-    /// wan2.2-i2v-14b, wan2.2-ti2v-5b
+    /// wan2.2-i2v-14b, wan2.2-s2v-14b, wan2.2-ti2v-5b
     #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "low_noise", "vae", "clip"])]
     pub(crate) spec: Option<String>,
     #[command(flatten)]
@@ -244,6 +251,8 @@ Examples:
   nino video \"a dancer\" -m wan2.1_vace_1.3B --video poses.mp4
   # Camera control
   nino video \"a street\" -m fun_camera_high --image a.png --camera zoom-in
+  # A video to a sound
+  nino video \"she sings\" -m wan2.2_s2v_14B --image her.png --audio song.wav
   # The same again with another seed, from the video's metadata
   nino video --from fox.mp4 --seed 8
   # Continue a run that was stopped or killed

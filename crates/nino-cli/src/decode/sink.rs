@@ -84,6 +84,7 @@ impl Sink {
                 fps: self.fps,
                 text: Vec::new(),
                 has_opacity: false,
+                audio: None,
                 crf: None,
                 stop: interrupt::stop(),
             };

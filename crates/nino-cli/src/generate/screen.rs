@@ -156,6 +156,7 @@ impl Screen {
             n_frames: frames.len(),
             fps: PREVIEW_FPS,
             has_opacity: false,
+            audio: None,
             crf: None,
             text: Vec::new(),
             stop: interrupt::stop(),

@@ -129,7 +129,7 @@ fn told(report: &Report) -> Option<Told> {
         Part::Vae => What::Vae,
         Part::TextEncoder => What::Encoder,
         Part::Upscaler => What::Upscaler,
-        Part::ControlNet | Part::ImageEncoder | Part::Style => What::Other,
+        Part::ControlNet | Part::ImageEncoder | Part::AudioEncoder | Part::Style => What::Other,
     };
     let is_whole = main.confidence != Confidence::Closest;
     let runs = is_whole && Network::is_supported(main.kind.net()) && main.kind != Kind::Sd2Depth;

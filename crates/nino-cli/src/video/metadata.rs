@@ -5,7 +5,7 @@ use super::model::{SKIP_PART, SKIP_SCALE};
 use super::request::Wanted;
 use crate::args::{LoraArg, VideoArgs};
 use crate::generate::{Flags, Graph, Input, Link, at, value, workflow};
-use nino_engine::{DiffusionModel, Family, VideoModel};
+use nino_engine::{AudioEncoder, DiffusionModel, Family, VideoModel};
 use serde_json::json;
 use std::path::Path;
 
@@ -78,7 +78,14 @@ fn graph(args: &VideoArgs, model: &VideoModel, wanted: &Wanted) -> Graph {
         let inputs = vec![("text", value(text.as_str())), ("clip", Input::Link(clip))];
         at(g.add("CLIPTextEncode", inputs), 0)
     });
-    let latent = start(&mut g, args, model, wanted, vae, &mut prompts);
+    let sound = args.audio.as_deref().map(|path| {
+        let inputs = vec![("audio", value(file_name(Some(path))))];
+        at(g.add("LoadAudio", inputs), 0)
+    });
+    let latent = match sound {
+        Some(sound) => sounded(&mut g, args, model, wanted, (vae, sound), &mut prompts),
+        None => start(&mut g, args, model, wanted, vae, &mut prompts),
+    };
     let sampling = Sampling {
         wanted,
         prompts,
@@ -91,7 +98,9 @@ fn graph(args: &VideoArgs, model: &VideoModel, wanted: &Wanted) -> Graph {
     let samples = ("samples", Input::Link(sampled));
     let decoded = g.add("VAEDecode", vec![samples, ("vae", Input::Link(vae))]);
     let images = ("images", Input::Link(at(decoded, 0)));
-    let video = g.add("CreateVideo", vec![images, ("fps", value(wanted.fps))]);
+    let mut inputs = vec![images, ("fps", value(wanted.fps))];
+    inputs.extend(sound.map(|sound| ("audio", Input::Link(sound))));
+    let video = g.add("CreateVideo", inputs);
     let inputs = vec![
         ("video", Input::Link(at(video, 0))),
         ("filename_prefix", value("nino")),
@@ -237,6 +246,44 @@ fn start(
         (false, false) => "WanImageToVideo",
     };
     let node = g.add(class, inputs);
+    *prompts = [at(node, 0), at(node, 1)];
+    at(node, 2)
+}
+
+/// The latent to start from with a model that takes audio; prompts become others.
+fn sounded(
+    g: &mut Graph,
+    args: &VideoArgs,
+    model: &VideoModel,
+    wanted: &Wanted,
+    (vae, sound): (Link, Link),
+    prompts: &mut [Link; 2],
+) -> Link {
+    let encoder = file_name(model.hearing.as_ref().and_then(AudioEncoder::path));
+    let encoder = vec![("audio_encoder_name", value(encoder))];
+    let encoder = at(g.add("AudioEncoderLoader", encoder), 0);
+    let heard = vec![
+        ("audio_encoder", Input::Link(encoder)),
+        ("audio", Input::Link(sound)),
+    ];
+    let heard = at(g.add("AudioEncoderEncode", heard), 0);
+    let size = wanted.request.size;
+    let mut inputs = vec![
+        ("positive", Input::Link(prompts[0])),
+        ("negative", Input::Link(prompts[1])),
+        ("vae", Input::Link(vae)),
+        ("width", value(size.width)),
+        ("height", value(size.height)),
+        ("length", value(size.frames)),
+        ("batch_size", value(1)),
+        ("audio_encoder_output", Input::Link(heard)),
+    ];
+    if args.image.is_some() {
+        let picture = vec![("image", value(file_name(args.image.as_deref())))];
+        let picture = at(g.add("LoadImage", picture), 0);
+        inputs.push(("ref_image", Input::Link(picture)));
+    }
+    let node = g.add("WanSoundImageToVideo", inputs);
     *prompts = [at(node, 0), at(node, 1)];
     at(node, 2)
 }

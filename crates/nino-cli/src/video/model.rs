@@ -9,8 +9,8 @@ use crate::pull::parts_of;
 use anyhow::Result;
 use nino_dtype::DType;
 use nino_engine::{
-    Checkpoint, Correction, DiffusionModel, Family, ImageEncoder, LoraSpec, ModelKind,
-    ModelSampling, SkipWay, TextEncoders, VaeFile, VideoModel, apply_lora,
+    AudioEncoder, Checkpoint, Correction, DiffusionModel, Family, ImageEncoder, LoraSpec,
+    ModelKind, ModelSampling, SkipWay, TextEncoders, VaeFile, VideoModel, apply_lora,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,7 @@ const UMT5: &[&str] = &[
     "umt5-xxl-enc-bf16",
     "umt5-xxl-encoder-Q8_0",
 ];
+const WAV2VEC2: &[&str] = &["wav2vec2_large_english_fp16", "wav2vec2_large_english"];
 const CLIP_VISION: &[&str] = &["clip_vision_h", "open-clip-xlm-roberta-large-vit-huge-14"];
 
 /// Words in file names for the two experts.
@@ -80,6 +81,22 @@ pub(super) fn open(
             )
         })
         .transpose()?;
+    let hears = high.net().wants().audio.is_some();
+    let given = args
+        .audio_encoder
+        .as_deref()
+        .or(own.audio_encoder.as_deref());
+    let hearing = (hears || given.is_some())
+        .then(|| {
+            found(
+                ModelKind::AudioEncoder,
+                given,
+                WAV2VEC2,
+                "--audio-encoder",
+                env,
+            )
+        })
+        .transpose()?;
     let text = TextEncoders::open(&[text])?;
     if text.family.encoders() != high.family.encoders() {
         let text = "the text encoder is not UMT5, which Wan was trained with".to_owned();
@@ -91,6 +108,7 @@ pub(super) fn open(
         text,
         vae: Arc::new(VaeFile::open(&vae)?),
         vision: vision.map(|path| ImageEncoder::open(&path)).transpose()?,
+        hearing: hearing.map(|path| AudioEncoder::open(&path)).transpose()?,
     };
     quantized(model, args.quantize, choice)
 }
@@ -104,7 +122,8 @@ pub(crate) fn spec(
 ) -> Result<VideoModel> {
     let described = Checkpoint::spec(name)?;
     // The two experts are networks of the same sizes.
-    let has_two = name.starts_with("wan2.2") && described.family() == Family::Wan;
+    let hears = described.diffusion.net().wants().audio.is_some();
+    let has_two = name.starts_with("wan2.2") && described.family() == Family::Wan && !hears;
     let low = has_two && !args.one_expert;
     let low = low.then(|| Checkpoint::spec(name)).transpose()?;
     let looks = described.diffusion.net().wants().image.is_some();
@@ -116,6 +135,7 @@ pub(crate) fn spec(
         text: described.text,
         vae: described.vae,
         vision: looks.then(ImageEncoder::spec).transpose()?,
+        hearing: hears.then(AudioEncoder::spec).transpose()?,
     };
     quantized(model, args.quantize, choice)
 }

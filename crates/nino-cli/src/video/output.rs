@@ -6,10 +6,12 @@ use crate::failure::UsageWithHint;
 use crate::interrupt;
 use crate::naming::{make_folder_of, slug, unused};
 use crate::overwrite::Guard;
+use crate::printer;
 use anyhow::Result;
 use nino_engine::media::{ClipFormat, FrameSink, can_write_video, create_video, has_room};
-use nino_engine::{EngineError, Journal, Picture, VideoModel};
+use nino_engine::{Audio, EngineError, Journal, Picture, VideoModel};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The clip's file and its journal's.
 pub(super) struct Output {
@@ -27,7 +29,7 @@ impl Output {
         };
         let inputs = args.image.iter().chain(&args.last_image);
         let inputs = inputs.chain(&args.video).chain(&args.video_mask);
-        let inputs = inputs.chain(&args.reference);
+        let inputs = inputs.chain(&args.reference).chain(&args.audio);
         let guard = Guard {
             inputs: inputs.map(|p| ("an image", p.clone())).collect(),
             force: args.force,
@@ -35,6 +37,9 @@ impl Output {
         guard.check(&path)?;
         make_folder_of(&path)?;
         can_write_video(&path)?;
+        if request.audio.is_some() && !has_sound(&path) {
+            printer::note("the video has no sound: only mp4 has room for it, with ffmpeg");
+        }
         let scale = model.vae.kind.scale();
         let (width, height) = (request.size.width, request.size.height);
         has_room(&path, (width / scale * scale, height / scale * scale))?;
@@ -101,19 +106,28 @@ pub(super) fn named(prompt: &str, seed: u64) -> PathBuf {
     )
 }
 
+/// Whether the format of a clip has room for its sound.
+fn has_sound(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("mp4"))
+}
+
 /// Frames on their way to the file.
 pub(super) struct Clip {
     path: PathBuf,
     n_frames: usize,
     fps: f64,
+    audio: Option<Arc<Audio>>,
     text: Vec<(String, String)>,
     sink: Option<Box<dyn FrameSink>>,
 }
 
 impl Clip {
     pub(super) fn new(output: &Output, wanted: &Wanted, text: Vec<(String, String)>) -> Clip {
+        let audio = wanted.request.audio.clone();
         Clip {
             text,
+            audio: audio.filter(|_| has_sound(&output.path)),
             ..Clip::of(&output.path, wanted.request.size.frames, wanted.fps)
         }
     }
@@ -123,6 +137,7 @@ impl Clip {
             path: path.to_owned(),
             n_frames,
             fps,
+            audio: None,
             text: Vec::new(),
             sink: None,
         }
@@ -137,6 +152,7 @@ impl Clip {
                 fps: self.fps,
                 text: std::mem::take(&mut self.text),
                 has_opacity: false,
+                audio: self.audio.take(),
                 crf: None,
                 stop: interrupt::stop(),
             };

@@ -7,14 +7,16 @@ use crate::device::Choice;
 use crate::env::Env;
 use crate::failure::UsageWithHint;
 use crate::generate::{names, request as pictures};
+use crate::interrupt;
 use crate::printer;
 use anyhow::Result;
-use nino_engine::media::load_picture;
+use nino_engine::media::{Limits, ReadOptions, load_audio, load_picture};
 use nino_engine::{
-    CameraMove, ClipSize, DecodeOptions, Family, Image, Preview, Rng, SamplerInfo, Scheduler, Seed,
-    VideoModel, VideoRequest,
+    Audio, CameraMove, ClipSize, DecodeOptions, Family, Image, Preview, Rng, SamplerInfo,
+    Scheduler, Seed, VideoModel, VideoRequest,
 };
 use std::path::Path;
+use std::sync::Arc;
 
 /// A request, and how fast the clip is shown.
 pub(crate) struct Wanted {
@@ -51,7 +53,24 @@ pub(crate) fn wanted(
     };
     let start = args.image.as_deref().map(load).transpose()?;
     let end = args.last_image.as_deref().map(load).transpose()?;
-    let frames = whole_frames(args.frames.unwrap_or(if is_5b { 121 } else { 81 }));
+    let hears = model.high.net().wants().audio.is_some();
+    let usual_frames = match () {
+        () if is_5b => 121,
+        () if hears => 77,
+        () => 81,
+    };
+    let frames = whole_frames(args.frames.unwrap_or(usual_frames));
+    let fps = args.fps.unwrap_or(if is_5b { 24.0 } else { 16.0 });
+    let audio = audio(args, &limits, env)?;
+    let lacks_audio = hears && audio.is_none();
+    if lacks_audio && no_start == NoStart::Refuse {
+        return Err(UsageWithHint {
+            sentence: format!("{} needs a sound", model.high.name),
+            hint: "give one with --audio".to_owned(),
+        }
+        .into());
+    }
+    let audio = audio.or_else(|| lacks_audio.then(|| silence(frames as f64 / fps)));
     let follow = follow::wanted(args, model, frames, &limits, env)?;
     let camera = args.camera.map(|camera| {
         let speed = args.camera_speed.unwrap_or(1.0);
@@ -113,6 +132,7 @@ pub(crate) fn wanted(
         end,
         follow,
         camera,
+        audio: audio.map(Arc::new),
         precision,
         preview: None,
         decode: DecodeOptions {
@@ -120,7 +140,6 @@ pub(crate) fn wanted(
             ..DecodeOptions::default()
         },
     };
-    let fps = args.fps.unwrap_or(if is_5b { 24.0 } else { 16.0 });
     Ok(Wanted { request, fps })
 }
 
@@ -141,6 +160,28 @@ fn black(size: ClipSize) -> Image {
         width: size.width,
         height: size.height,
         values: vec![0.0; 3 * size.width * size.height],
+    }
+}
+
+/// The sound that a flag names.
+fn audio(args: &VideoArgs, limits: &Limits, env: &Env) -> Result<Option<Audio>> {
+    let Some(path) = &args.audio else {
+        return Ok(None);
+    };
+    let reading = ReadOptions {
+        limits: *limits,
+        stop: interrupt::stop(),
+    };
+    Ok(Some(load_audio(&env.library().find_input(path), &reading)?))
+}
+
+/// A sound that nobody hears, a second long at least.
+fn silence(seconds: f64) -> Audio {
+    const RATE: u32 = 16_000;
+    Audio {
+        rate: RATE,
+        channels: 1,
+        samples: vec![0.0; (seconds.max(1.0) * f64::from(RATE)) as usize],
     }
 }
 

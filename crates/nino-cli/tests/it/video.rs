@@ -298,6 +298,95 @@ fn a_camera_moves_through_a_clip() {
     );
 }
 
+/// A sound changes the clip and is kept in an MP4; other models refuse it.
+#[test]
+fn a_clip_is_made_to_a_sound() {
+    let folder = models();
+    let write = |name: &str| {
+        let path = folder.at(&format!("{name}.safetensors"));
+        made::write_list(&made::list(name), Path::new(&path));
+        path
+    };
+    let (sings, hears) = (write("tiny_wan_s2v"), write("tiny_wav2vec2"));
+    let high = folder.at("tiny_high.safetensors");
+    let sound = |name: &str, step: usize| {
+        let wave = |i: usize| ((i * step) as f32 / 7.0).sin() * (i as f32 / 900.0).cos();
+        let audio = nino_engine::Audio {
+            rate: 8_000,
+            channels: 1,
+            samples: (0..6_000).map(wave).collect(),
+        };
+        let path = folder.at(name);
+        let mut file = std::fs::File::create(&path).unwrap();
+        audio.write_wav(&mut file).unwrap();
+        path
+    };
+    let (song, other) = (sound("song.wav", 1), sound("other.wav", 3));
+    let sun = made::goldens().join("../emoji/sun.png");
+    let sun = sun.to_str().unwrap();
+    let run = |name: &str, more: &[&str]| {
+        let out = folder.at(name);
+        let verb = ["video", "she sings", "-m", &sings, "--vae", &high, "--clip"];
+        let parts = [&high, "--audio-encoder", &hears, "--size", "64x64"];
+        let clip = ["--frames", "9", "--steps", "2", "--seed", "5"];
+        let all = [
+            &verb[..],
+            &parts,
+            &clip,
+            &["--device", "cpu", "-o", &out],
+            more,
+        ]
+        .concat();
+        (out.clone(), nino(&all))
+    };
+    let made = |name: &str, more: &[&str]| {
+        let (out, said) = run(name, more);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(said.err.contains("the video has no sound"), "{}", said.err);
+        frames(&out)
+    };
+    let all = [
+        made("song.apng", &["--audio", &song]),
+        made("other.apng", &["--audio", &other]),
+        made("her.apng", &["--audio", &song, "--image", sun]),
+    ];
+    for (i, clip) in all.iter().enumerate() {
+        assert_eq!(clip.len(), 9);
+        assert!(all[..i].iter().all(|other| other != clip), "clip {i}");
+    }
+    let limits = nino_engine::media::Limits::default();
+    let her = folder.at("her.apng");
+    let text = nino_engine::media::read_text(Path::new(&her), &["prompt"], &limits).unwrap();
+    for class in ["AudioEncoderEncode", "WanSoundImageToVideo", "song.wav"] {
+        assert!(text.found[0].1.contains(class), "{class}");
+    }
+    let again = folder.at("again.apng");
+    let said = nino(&["video", "--from", &her, "-o", &again, "--device", "cpu"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(frames(&again) == all[2]);
+    let (_, said) = run("none.apng", &[]);
+    assert!(
+        said.code == 2 && said.err.contains("needs a sound"),
+        "{}",
+        said.err
+    );
+    let out = folder.at("none.apng");
+    let said = nino(&with(&flags(&folder, &out), &["--audio", &song]));
+    assert!(
+        said.code != 0 && said.err.contains("takes no audio"),
+        "{}",
+        said.err
+    );
+    if nino_engine::media::can_write_video(Path::new(&folder.at("song.mp4"))).is_ok() {
+        let (out, said) = run("song.mp4", &["--audio", &song]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let reading = nino_engine::media::ReadOptions::default();
+        let audio = nino_engine::media::load_audio(Path::new(&out), &reading).unwrap();
+        // Nine frames, and what an encoder adds.
+        assert!((0.5..0.8).contains(&audio.seconds()), "{}", audio.seconds());
+    }
+}
+
 /// VACE follows a clip, changes it where a mask is white, and looks at a picture.
 #[test]
 fn a_clip_follows_another_one() {

@@ -3,7 +3,7 @@
 //! `WanFirstLastFrameToVideo`, `WanFunControlToVideo`, `WanVaceToVideo` and
 //! `WanCameraImageToVideo` put these into the conditioning.
 
-use super::CameraPath;
+use super::{CameraPath, SoundHints};
 use crate::sample::{LatentShape, SampleRequest};
 use crate::{DiffusionModel, EngineError, Latent, LatentSize, Upscale};
 use nino_models::Denoiser;
@@ -21,6 +21,8 @@ pub struct ClipHints {
     pub controls: Vec<Arc<Followed>>,
     /// How the camera moves (Fun camera).
     pub camera: Option<Arc<CameraPath>>,
+    /// What sound-to-video models are given.
+    pub sound: SoundHints,
 }
 
 /// CLIP's hidden states of one or more pictures, one picture after the other. ComfyUI's
@@ -97,6 +99,7 @@ impl ClipHints {
     /// An error where what is shown is not of the latent's size or of the model's width.
     pub(crate) fn check(&self, model: &DiffusionModel, latent: &Latent) -> Result<(), EngineError> {
         let wants = model.net().wants();
+        self.sound.check(model, latent)?;
         if let (Some(image), Some(width)) = (&self.image, wants.image)
             && image.width != width
         {

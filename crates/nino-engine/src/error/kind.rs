@@ -75,6 +75,7 @@ impl EngineError {
             | EngineError::NoVocabulary { .. }
             | EngineError::Blind { .. }
             | EngineError::NotAnImageEncoder { .. }
+            | EngineError::NotAnAudioEncoder { .. }
             | EngineError::NotAnUpscaler { .. }
             | EngineError::NotAStyleModel { .. }
             | EngineError::OtherJournal { .. }
@@ -92,9 +93,16 @@ impl EngineError {
             | EngineError::SeenSize { .. }
             | EngineError::SeenChannels { .. }
             | EngineError::ImageWidth { .. }
+            | EngineError::AudioStates { .. }
+            | EngineError::AudioFrames { .. }
+            | EngineError::AudioTooShort { .. }
+            | EngineError::MotionSize { .. }
+            | EngineError::ReferenceFrames { .. }
             | EngineError::NoPictureInput { .. }
             | EngineError::NoClipInput { .. }
             | EngineError::NoCameraInput { .. }
+            | EngineError::NoAudioInput { .. }
+            | EngineError::NoAudioEncoder { .. }
             | EngineError::NoSkippedLayers { .. }
             | EngineError::NoStretch { .. }
             | EngineError::KeptReferences { .. }

@@ -84,6 +84,8 @@ pub(crate) enum Part {
     Text(usize),
     /// The image encoder.
     Image,
+    /// The audio encoder.
+    Audio,
     /// A style model.
     Style,
     Vae,

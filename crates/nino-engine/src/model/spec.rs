@@ -9,7 +9,7 @@ use nino_models::{
 use nino_sample::{ModelSampling, Prediction};
 
 /// Names that [`crate::Checkpoint::spec`] knows.
-pub const MODEL_SPECS: [&str; 29] = [
+pub const MODEL_SPECS: [&str; 30] = [
     "sd15",
     "sd15-inpaint",
     "sd15-edit",
@@ -38,6 +38,7 @@ pub const MODEL_SPECS: [&str; 29] = [
     "wan2.1-t2v-14b",
     "wan2.1-i2v-14b",
     "wan2.2-i2v-14b",
+    "wan2.2-s2v-14b",
     "wan2.2-ti2v-5b",
 ];
 
@@ -156,6 +157,7 @@ impl Description {
             "wan2.1-t2v-14b" => wan(wan_14b()),
             "wan2.1-i2v-14b" => wan(wan_14b().with_in_channels(36).with_image(None)),
             "wan2.2-i2v-14b" => wan(wan_14b().with_in_channels(36)),
+            "wan2.2-s2v-14b" => wan(wan_14b().with_audio()),
             "wan2.2-ti2v-5b" => Description {
                 family: Family::Wan5B,
                 vae: "wan22-vae",

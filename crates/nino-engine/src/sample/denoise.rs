@@ -7,6 +7,7 @@ use super::{LatentShape, SampleRequest};
 use crate::store::Lease;
 use crate::{Conditioning, DiffusionModel, EngineError};
 use nino_graph::{Node, RunOptions, Session};
+use nino_models::wan_transformer::MOTION_FRAMES;
 use nino_sample::{Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -251,6 +252,29 @@ impl DenoiserPlan {
                 p.rect.cut(values, whole)
             });
             fixed.push(encoded(node, &seen.collect::<Vec<f32>>())?);
+        }
+        if let Some(node) = nodes.sound.audio {
+            let n = graph.shape(node)[2];
+            let audio = each(&|p| p.conditioning.clip.sound.audio_values(n));
+            fixed.push(encoded(node, &audio)?);
+        }
+        if let Some(node) = nodes.sound.control {
+            let followed = prompts.iter().flat_map(|p| {
+                let sound = &p.conditioning.clip.sound;
+                p.rect.cut(sound.control_values(model, whole.batch), whole)
+            });
+            fixed.push(encoded(node, &followed.collect::<Vec<f32>>())?);
+        }
+        if let Some(node) = nodes.sound.motion {
+            let motion = LatentShape {
+                frames: MOTION_FRAMES,
+                ..whole
+            };
+            let before = prompts.iter().flat_map(|p| {
+                let sound = &p.conditioning.clip.sound;
+                p.rect.cut(sound.motion_values(model, whole.batch), motion)
+            });
+            fixed.push(encoded(node, &before.collect::<Vec<f32>>())?);
         }
         if let Some(node) = nodes.bias {
             let biases = each(&|p| p.conditioning.bias_values());

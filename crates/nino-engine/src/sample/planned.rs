@@ -6,7 +6,7 @@ use crate::{DiffusionModel, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Plan, PlanError};
 use nino_models::flux::ReferenceMethod;
-use nino_models::{ControlSpec, DenoiserGraph, DenoiserShape, KvCache};
+use nino_models::{ControlSpec, DenoiserGraph, DenoiserShape, KvCache, SoundShape};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub(super) struct PlanSpec {
     pub(super) controls: usize,
     /// Whether it is told a camera's path.
     pub(super) camera: bool,
+    /// What a sound-to-video model is given.
+    pub(super) sound: SoundShape,
     /// Blocks that it goes without.
     pub(super) skipped: Vec<usize>,
     /// Stretches of the prompt that it heeds more or less.
@@ -153,6 +155,7 @@ impl<'a> Recorded<'a> {
             image_tokens: spec.image_tokens,
             controls: spec.controls,
             camera: spec.camera,
+            sound: spec.sound,
             skipped: spec.skipped.clone(),
             control_nets: spec.steering.clone(),
             biased_spans: spec.biased.clone(),

@@ -374,6 +374,10 @@ fn spec(
         image_tokens: prompt.clip.image_tokens(model),
         controls: prompt.clip.n_controls(model),
         camera: prompt.clip.sees_camera(model),
+        sound: prompt
+            .clip
+            .sound
+            .shape(model, LatentShape::of(request.latent)),
         skipped: Vec::new(),
         biased: prompt.stretches(model),
         unguided: prompt.unguided,

@@ -98,6 +98,7 @@ impl<'a> SampleRequest<'a> {
                 p.clip.image_tokens(model),
                 p.clip.n_controls(model),
                 p.clip.sees_camera(model),
+                p.clip.sound.shape(model, LatentShape::of(self.latent)),
             );
             (
                 (p.tokens_for(model), p.queries_for(model)),
@@ -128,14 +129,16 @@ impl<'a> SampleRequest<'a> {
 
     /// Host memory of a run: vectors as long as the latent, about. The sampler has up to eight of
     /// its own; the others are the start in both units, its noise, the predictions of both sides,
-    /// the last step, and what goes to the device and comes back. A camera's path is larger.
+    /// the last step, and what goes to the device and comes back. A camera's path and audio are
+    /// larger.
     pub(super) fn host_bytes(&self) -> usize {
         const VECTORS: usize = 20;
         let shape = LatentShape::of(self.latent);
         let latent = shape.len() * size_of::<f32>();
         let prompts = self.positive.iter().chain(self.negative);
-        let cameras: usize = prompts.map(|p| p.clip.camera_bytes(shape)).sum();
-        VECTORS * latent + self.sampler.noise_bytes(latent) + cameras + self.beside
+        let shown = |p: &Conditioning| p.clip.camera_bytes(shape) + p.clip.sound.bytes(shape.batch);
+        let shown: usize = prompts.map(shown).sum();
+        VECTORS * latent + self.sampler.noise_bytes(latent) + shown + self.beside
     }
 
     /// The mask for every value of the latent, `[b, c, t, h, w]`; `None` where all is to be made.
@@ -223,6 +226,15 @@ impl<'a> SampleRequest<'a> {
             if model.style_tokens() > 0 && !prompt.biased.is_empty() {
                 return Err(EngineError::StyleBias {
                     model: model.name.clone(),
+                });
+            }
+            // Where Wan's other models look at the first frame alone, so does ComfyUI.
+            if let ([.., last], true) = (prompt.looked_at(model), wants.audio.is_some())
+                && last.frames > 1
+            {
+                return Err(EngineError::ReferenceFrames {
+                    model: model.name.clone(),
+                    frames: last.frames,
                 });
             }
             let other = prompt

@@ -128,7 +128,11 @@ impl Given<'_> {
     }
 
     /// The clip with nothing after the frames that are given.
-    fn alone(&self, images: &[Image], control: &mut Control<'_>) -> Result<Latent, EngineError> {
+    pub(super) fn alone(
+        &self,
+        images: &[Image],
+        control: &mut Control<'_>,
+    ) -> Result<Latent, EngineError> {
         let channels = self.vae.kind.latent_channels();
         let mut latent = self.zero(channels, self.size.latent(self.vae));
         if !images.is_empty() {
@@ -242,7 +246,7 @@ impl Given<'_> {
         self.encode(all, &frame, control)
     }
 
-    fn encode(
+    pub(super) fn encode(
         &self,
         n_frames: usize,
         frame: &dyn Fn(usize) -> Vec<f32>,
@@ -262,7 +266,7 @@ impl Given<'_> {
         Ok(encode_clip(self.store, self.vae, &clip, &options, control)?.latent)
     }
 
-    fn fitted(&self, image: &Image) -> Vec<f32> {
+    pub(super) fn fitted(&self, image: &Image) -> Vec<f32> {
         image.fitted(self.size.width, self.size.height).values
     }
 

@@ -2,6 +2,7 @@
 
 use super::given::{ClipSize, Given};
 use super::journal::{Journal, OfExpert};
+use super::sound::Sounding;
 use crate::ahead::ReadAhead;
 use crate::decode::{self, DecodeOptions, Decoded, OnPicture, Precision, decode, plan_decode};
 use crate::model::identity::NetId;
@@ -9,9 +10,9 @@ use crate::sample::{self, Noise, Preview, Remember, SampleRequest, sample};
 use crate::text::encode_beside;
 use crate::vision::{ImageEncoder, Square, encode_for_clip};
 use crate::{
-    CameraMove, CameraPath, ClipHints, Conditioning, Control, DiffusionModel, EngineError, Event,
-    Family, Follows, GeneratePlan, Image, Latent, Lens, Mask, Store, TextEncoders, VaeFile,
-    plan_work,
+    Audio, AudioEncoder, CameraMove, CameraPath, ClipHints, Conditioning, Control, DiffusionModel,
+    EngineError, Event, Family, Follows, GeneratePlan, Image, Latent, Lens, Mask, Store,
+    TextEncoders, VaeFile, encode_audio, plan_work,
 };
 use nino_sample::{Options, Sampler, Scheduler, Seed};
 use std::ops::RangeInclusive;
@@ -30,6 +31,8 @@ pub struct VideoModel {
     pub vae: Arc<VaeFile>,
     /// For models that look at pictures as CLIP sees them.
     pub vision: Option<ImageEncoder>,
+    /// For models that take audio.
+    pub hearing: Option<AudioEncoder>,
 }
 
 /// A clip to be made.
@@ -45,7 +48,7 @@ pub struct VideoRequest {
     /// The step at which the second expert takes over.
     pub switch: usize,
     pub size: ClipSize,
-    /// The first frame.
+    /// The first frame; of a model that takes audio, a picture of who makes the sound.
     pub start: Option<Image>,
     /// The last frame.
     pub end: Option<Image>,
@@ -53,6 +56,8 @@ pub struct VideoRequest {
     pub follow: Option<Follow>,
     /// How the camera moves and how fast, for models that were trained with that.
     pub camera: Option<(CameraMove, f64)>,
+    /// The sound that the clip is made to.
+    pub audio: Option<Arc<Audio>>,
     pub precision: Precision,
     pub preview: Option<Preview>,
     pub decode: DecodeOptions,
@@ -110,8 +115,9 @@ impl VideoModel {
     pub fn identity(&self) -> String {
         let experts: Vec<NetId> = self.experts().map(DiffusionModel::id).collect();
         let vision = self.vision.as_ref().map(ImageEncoder::id);
+        let hearing = self.hearing.as_ref().map(AudioEncoder::id);
         let (text, vae) = (self.text.ids(), self.vae.id());
-        format!("{experts:?} {text:?} {vae:?} {vision:?}")
+        format!("{experts:?} {text:?} {vae:?} {vision:?} {hearing:?}")
     }
 
     /// The experts in the order they work.
@@ -136,8 +142,20 @@ impl VideoRequest {
         }
         for expert in model.experts() {
             expert.check_vae(&model.vae)?;
+            let hears = expert.net().wants().audio.is_some();
+            if self.audio.is_some() && !hears {
+                return Err(EngineError::NoAudioInput {
+                    model: expert.name.clone(),
+                });
+            }
+            if self.audio.is_some() && model.hearing.is_none() {
+                return Err(EngineError::NoAudioEncoder {
+                    model: expert.name.clone(),
+                });
+            }
             let takes = match expert.family {
                 Family::Wan5B => self.end.is_none(),
+                _ if hears => self.end.is_none(),
                 _ => expert.sees_frames() || (self.start.is_none() && self.end.is_none()),
             };
             if self.follow.is_some() && expert.follows().is_none() {
@@ -229,6 +247,8 @@ impl VideoRequest {
     /// Bytes of the pictures that are given, which are held until the clip is done.
     fn held_bytes(&self) -> usize {
         let given = self.start.iter().chain(&self.end);
+        let audio = self.audio.as_ref();
+        let audio = audio.map_or(0, |audio| size_of_val(&audio.samples[..]));
         let follow = self.follow.as_ref();
         let masks = follow.into_iter().flat_map(|f| &f.masks);
         let masks: usize = masks.map(|mask| size_of_val(&mask.values[..])).sum();
@@ -237,6 +257,7 @@ impl VideoRequest {
             .flat_map(|f| f.frames.iter().chain(&f.reference));
         let pictures = given.chain(follow);
         masks
+            + audio
             + pictures
                 .map(|image| size_of_val(&image.values[..]))
                 .sum::<usize>()
@@ -373,6 +394,16 @@ fn show(
         precision: request.precision,
         beside: held,
     };
+    if model.high.net().wants().audio.is_some() {
+        return sounded(
+            store,
+            model,
+            request,
+            &frames_of,
+            [positive, negative],
+            control,
+        );
+    }
     let (start, end) = (request.start.as_slice(), request.end.as_slice());
     let mut size = request.size.latent(&model.vae);
     let mut trim = 0;
@@ -425,5 +456,38 @@ fn show(
         latent,
         frame_mask,
         trim,
+    })
+}
+
+/// What a model is shown that takes audio.
+fn sounded(
+    store: &Store,
+    model: &VideoModel,
+    request: &VideoRequest,
+    given: &Given<'_>,
+    [positive, negative]: [Conditioning; 2],
+    control: &mut Control<'_>,
+) -> Result<Shown, EngineError> {
+    let heard = match (&request.audio, &model.hearing) {
+        (Some(audio), Some(encoder)) => Some(encode_audio(store, encoder, audio, control)?),
+        _ => None,
+    };
+    let sounding = Sounding {
+        audio: heard.as_ref(),
+        reference: request.start.as_ref(),
+        ..Sounding::default()
+    };
+    let sounded = given.sounded(&sounding, control)?;
+    let channels = model.high.net().wants().channels;
+    let latent = Latent::empty(1, channels, request.size.latent(&model.vae));
+    Ok(Shown {
+        positive: sounded.given_to(&positive, &sounded.positive),
+        negative: sounded.given_to(&negative, &sounded.negative),
+        latent: Latent {
+            is_video: true,
+            ..latent
+        },
+        frame_mask: Vec::new(),
+        trim: 0,
     })
 }

@@ -2,6 +2,7 @@
 //! them.
 
 mod files;
+mod sound;
 mod wide;
 
 use super::{ClipSize, Given, Journal, VideoModel, VideoRequest, make_video, plan_video};
@@ -598,10 +599,12 @@ fn clip(case: &Case) -> (VideoModel, VideoRequest) {
         text: case.model.text.clone(),
         vae: Arc::clone(&case.model.vae),
         vision: None,
+        hearing: None,
     };
     let request = VideoRequest {
         follow: None,
         camera: None,
+        audio: None,
         prompt: "a red fox".to_owned(),
         negative: "blurry".to_owned(),
         seed: Seed {

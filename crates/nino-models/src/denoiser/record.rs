@@ -39,6 +39,8 @@ pub struct DenoiserGraph {
     pub controls: Vec<wan_transformer::Control>,
     /// Camera embeddings, of the latent's shape with [`Wants::camera`] channels.
     pub camera: Option<Node>,
+    /// What a sound-to-video model is given.
+    pub sound: wan_transformer::SoundInputs,
     /// Attention bias of the text tokens, `[rows, spans, 1, tokens]`: [`flux::Bias`].
     pub bias: Option<Node>,
     /// Style tokens, `[rows, n, style_width]`.
@@ -59,6 +61,9 @@ impl DenoiserGraph {
             self.extra,
             self.image,
             self.camera,
+            self.sound.audio,
+            self.sound.control,
+            self.sound.motion,
             self.bias,
             self.style,
         ];
@@ -121,6 +126,7 @@ impl Denoiser {
             image,
             control,
             camera,
+            audio,
         } = self.wants();
         let rows = shape.rows;
         let latent = |channels: usize| match (frames, shape.frames, shape.height, shape.width) {
@@ -176,6 +182,9 @@ impl Denoiser {
             .collect();
         let camera = camera.filter(|_| shape.camera);
         let camera = camera.map(|channels| g.input("camera", latent(channels), dtype));
+        let sound = audio.map_or_else(wan_transformer::SoundInputs::default, |audio| {
+            sound_inputs(g, audio, shape, latent(channels), dtype)
+        });
         let spans = &shape.biased_spans;
         let bias = (self.takes_bias() && !spans.is_empty())
             .then(|| g.input("bias", [rows, spans.len(), 1, shape.tokens], DType::F32));
@@ -326,6 +335,7 @@ impl Denoiser {
                     reference: references.last().copied(),
                     controls: &controls,
                     camera,
+                    sound,
                     skipped: &shape.skipped,
                 };
                 wan_transformer::transformer(g, params, config, inputs)
@@ -362,11 +372,33 @@ impl Denoiser {
             image,
             controls,
             camera,
+            sound,
             bias,
             style,
             reference_kv,
             out,
         }
+    }
+}
+
+fn sound_inputs(
+    g: &mut Graph,
+    audio: wan_transformer::Audio,
+    shape: &DenoiserShape,
+    latent: Shape,
+    dtype: DType,
+) -> wan_transformer::SoundInputs {
+    let n = shape.sound.audio_frames;
+    let features = [shape.rows, audio.states, n, audio.width];
+    let mut motion = latent;
+    motion[1] = wan_transformer::MOTION_FRAMES;
+    wan_transformer::SoundInputs {
+        audio: (n > 0).then(|| g.input("audio", features, dtype)),
+        control: shape
+            .sound
+            .control
+            .then(|| g.input("control latent", latent, dtype)),
+        motion: shape.sound.motion.then(|| g.input("motion", motion, dtype)),
     }
 }
 

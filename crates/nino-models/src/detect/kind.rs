@@ -22,6 +22,7 @@ use crate::upscaler::{rrdb::Config as Rrdb, srvgg::Config as Srvgg};
 use crate::uso::Config as Uso;
 use crate::wan::Config as WanVae;
 use crate::wan_transformer::Config as Wan;
+use crate::wav2vec2::Config as Wav2Vec2;
 use crate::z_image::Config as ZImage;
 use crate::{Denoiser, Network, Taesd, Upscaler, Vae};
 use nino_weights::names::Net;
@@ -35,6 +36,7 @@ pub enum Part {
     Vae,
     TextEncoder,
     ImageEncoder,
+    AudioEncoder,
     Style,
     Upscaler,
 }
@@ -118,6 +120,7 @@ kinds! {
     WanFunControl14B, Wan, "Wan 2.1 Fun control 14B", wan(Wan::t2v_14b().with_in_channels(48).with_image(None));
     Wan22FunControl14BHigh, Wan, "Wan 2.2 Fun control 14B, high noise", wan(Wan::t2v_14b().with_in_channels(52).with_reference());
     Wan22FunControl14BLow, Wan, "Wan 2.2 Fun control 14B, low noise", wan(Wan::t2v_14b().with_in_channels(52).with_reference());
+    Wan22S2v14B, Wan, "Wan 2.2 sound-to-video 14B", wan(Wan::t2v_14b().with_audio());
     ZImageTurbo, ZImage, "Z-Image Turbo", z_image(ZImage::published());
     ZImage, ZImage, "Z-Image", z_image(ZImage::published());
     QwenImage, QwenImage, "Qwen-Image", qwen_image(QwenImage::published());
@@ -165,6 +168,8 @@ kinds! {
     Qwen25VlVision, QwenVision, "Qwen2.5-VL image encoder", qwen_vision(QwenVision::published());
     Qwen3VlVision, Qwen3Vision, "Qwen3-VL 4B image encoder", qwen3_vision(Qwen3Vision::published_4b());
     Qwen3VlVisionLarge, Qwen3Vision, "Qwen3-VL 8B image encoder", qwen3_vision(Qwen3Vision::published_8b());
+    Wav2Vec2Large, Wav2Vec2, "wav2vec 2.0 large audio encoder", recorded(&Network::Wav2Vec2(Wav2Vec2::large()));
+    Wav2Vec2Base, Wav2Vec2, "wav2vec 2.0 base audio encoder", recorded(&Network::Wav2Vec2(Wav2Vec2::base()));
     Esrgan, Rrdb, "ESRGAN", Vec::new();
     EsrganX4, Rrdb, "ESRGAN x4", rrdb(Rrdb::x4());
     EsrganX8, Rrdb, "ESRGAN x8", rrdb(Rrdb::x4().with_doublings(3));
@@ -197,6 +202,7 @@ impl Kind {
             Net::ClipVision | Net::QwenVision | Net::Qwen3Vision => Part::ImageEncoder,
             Net::Redux => Part::Style,
             Net::Rrdb | Net::Srvgg => Part::Upscaler,
+            Net::Wav2Vec2 => Part::AudioEncoder,
         }
     }
 

@@ -2,14 +2,15 @@
 
 use super::Config;
 use crate::Params;
+use crate::mods::{ATTN, MLP, Mods};
 use nino_graph::{Act, Graph, Node, NormKind, RopeLayout, RowNorm};
 
 /// The inputs of a block besides its tokens; the same for every block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockArgs {
-    /// `[n_times, 6, d]`: shift, scale and gate of self-attention and of the MLP. A block adds
-    /// learned vectors of its own.
-    pub(super) modulation: Node,
+    /// Shift, scale and gate of self-attention and of the MLP. A block adds learned vectors of its
+    /// own.
+    pub(super) modulation: Modulation,
     /// Text tokens, `[b, n, d]`.
     pub(super) context: Node,
     /// Image tokens for the second cross-attention, `[b, n, d]`; `None` in models without one.
@@ -18,33 +19,83 @@ pub(super) struct BlockArgs {
     pub(super) rope: Node,
 }
 
-const EPS: f32 = 1e-6;
+/// Modulation of all tokens by the sampling timestep, or of the first ones only, with the others,
+/// which are given, at timestep 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Modulation {
+    /// `[n_times, rows, d]`
+    pub(super) at_t: Node,
+    /// `[b, rows, d]`; `None` where all tokens use `at_t`.
+    pub(super) at_zero: Option<Node>,
+    /// Tokens that use `at_t`, where others do not.
+    pub(super) n_at_t: usize,
+}
+
+impl Modulation {
+    /// Each timestep's rows plus the learned vectors of a layer.
+    fn with_learned(self, g: &mut Graph, learned: Node) -> Modulation {
+        Modulation {
+            at_t: g.add(self.at_t, learned),
+            at_zero: self.at_zero.map(|at_zero| g.add(at_zero, learned)),
+            ..self
+        }
+    }
+
+    /// The rows of a block: shift, scale and gate of self-attention, then of the MLP.
+    fn mods(self, g: &mut Graph) -> Mods<[Node; 3]> {
+        let mut rows = |node| [[0, 1, 2], [3, 4, 5]].map(|part| part.map(|i| row(g, node, i)));
+        Mods {
+            at_t: rows(self.at_t),
+            at_zero: self.at_zero.map(&mut rows),
+            n_at_t: self.n_at_t,
+        }
+    }
+
+    /// The head's norm and its own modulation, shift and scale.
+    pub(super) fn modulate(self, g: &mut Graph, x: Node, learned: Node) -> Node {
+        let with_learned = self.with_learned(g, learned);
+        let mut rows = |node| [0, 1].map(|i| row(g, node, i));
+        let at_t = rows(with_learned.at_t);
+        let mods = Mods {
+            at_t: [at_t; 2],
+            at_zero: with_learned.at_zero.map(|node| [rows(node); 2]),
+            n_at_t: self.n_at_t,
+        };
+        mods.apply(g, ATTN, [x], |g, [x], [shift, scale]| {
+            modulated(g, x, shift, scale, EPS)
+        })
+    }
+}
+
+pub(super) const EPS: f32 = 1e-6;
 
 /// Tokens `[b, n, d]` to the same.
 pub(super) fn block(g: &mut Graph, p: &Params, c: &Config, x: Node, args: &BlockArgs) -> Node {
-    let modulation = p.small(g, "modulation", [1, 6, c.hidden]);
-    let modulation = g.add(args.modulation, modulation); // [n_times, 6, d]
-    let [shift, scale, gate, shift_mlp, scale_mlp, gate_mlp] =
-        [0, 1, 2, 3, 4, 5].map(|i| row(g, modulation, i));
+    let learned = p.small(g, "modulation", [1, 6, c.hidden]);
+    let mods = args.modulation.with_learned(g, learned).mods(g);
+    let modulate = |g: &mut Graph, [x]: [Node; 1], [shift, scale, _]: [Node; 3]| {
+        modulated(g, x, shift, scale, EPS)
+    };
+    let add = |g: &mut Graph, [x, h]: [Node; 2], [.., gate]: [Node; 3]| gated_add(g, x, h, gate);
 
-    let h = modulated(g, x, shift, scale);
+    let h = mods.apply(g, ATTN, [x], modulate);
     let h = self_attention(g, &p.at("self_attn"), c, h, args.rope);
-    let x = gated_add(g, x, h, gate);
+    let x = mods.apply(g, ATTN, [x, h], add);
 
     let h = p.layer_norm(g, "norm3", x, EPS);
     let h = cross_attention(g, &p.at("cross_attn"), c, h, args);
     let x = g.add(x, h);
 
-    let h = modulated(g, x, shift_mlp, scale_mlp);
+    let h = mods.apply(g, MLP, [x], modulate);
     let h = p.linear(g, "ffn.0", h, c.mlp);
     let h = g.act(h, Act::GeluTanh);
     let h = p.linear(g, "ffn.2", h, c.hidden);
-    let y = gated_add(g, x, h, gate_mlp);
+    let y = mods.apply(g, MLP, [x, h], add);
     p.label(g, y)
 }
 
 /// Row `i` of `[n, rows, d]` as `[n, d]`.
-pub(super) fn row(g: &mut Graph, rows: Node, i: usize) -> Node {
+fn row(g: &mut Graph, rows: Node, i: usize) -> Node {
     let shape = g.shape(rows);
     let row = g.slice(rows, 1, i, i + 1);
     g.reshape(row, [shape[0], shape.last_dim()])
@@ -52,13 +103,13 @@ pub(super) fn row(g: &mut Graph, rows: Node, i: usize) -> Node {
 
 /// `norm(x) · (1 + scale) + shift`. With several timesteps, each applies to an equal part of the
 /// tokens, in order.
-pub(super) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node) -> Node {
+pub(super) fn modulated(g: &mut Graph, x: Node, shift: Node, scale: Node, eps: f32) -> Node {
     let shape = g.shape(x);
     let x = by_time(g, x, shift);
     let y = g.push(RowNorm {
         scale: Some(scale),
         shift: Some(shift),
-        ..RowNorm::plain(x, NormKind::Layer, None, None, EPS)
+        ..RowNorm::plain(x, NormKind::Layer, None, None, eps)
     });
     g.reshape(y, shape)
 }
@@ -108,18 +159,34 @@ fn self_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, rope: Node) ->
 
 /// Cross-attention to the text plus, where the model has it, cross-attention to the image.
 fn cross_attention(g: &mut Graph, p: &Params, c: &Config, x: Node, args: &BlockArgs) -> Node {
-    let shape = g.shape(x);
     let q = project(g, p, c, x, ("q", "norm_q"));
-    let mut attend = |context: Node, key: (&str, &str), value: &str| {
-        let k = project(g, p, c, context, key);
-        let v = project(g, p, c, context, (value, ""));
-        let y = g.attention(q, k, v, None);
-        g.reshape(y, shape)
-    };
-    let mut y = attend(args.context, ("k", "norm_k"), "v");
+    let mut y = attend(g, p, c, q, args.context, [("k", "norm_k"), ("v", "")]);
     if let Some(context_img) = args.context_img {
-        let img = attend(context_img, ("k_img", "norm_k_img"), "v_img");
+        let names = [("k_img", "norm_k_img"), ("v_img", "")];
+        let img = attend(g, p, c, q, context_img, names);
         y = g.add(y, img);
     }
     p.linear(g, "o", y, c.hidden)
+}
+
+/// Cross-attention of tokens x `[b, n, d]` to `context` `[b, m, d]` alone.
+pub(super) fn attention_to(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> Node {
+    let q = project(g, p, c, x, ("q", "norm_q"));
+    let y = attend(g, p, c, q, context, [("k", "norm_k"), ("v", "")]);
+    p.linear(g, "o", y, c.hidden)
+}
+
+/// What queries find in `context`, `[b, n, d]`; `names` as in [`project`], for keys and values.
+fn attend(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    q: Node,
+    context: Node,
+    names: [(&str, &str); 2],
+) -> Node {
+    let [k, v] = names.map(|names| project(g, p, c, context, names));
+    let y = g.attention(q, k, v, None);
+    let (b, n) = (g.shape(y)[0], g.shape(y)[1]);
+    g.reshape(y, [b, n, c.hidden])
 }

@@ -27,6 +27,9 @@ pub struct Config {
     pub reference: Option<usize>,
     /// Channels of the camera embeddings per latent pixel (Fun camera).
     pub camera: Option<usize>,
+    /// The audio encoder and its cross-attentions (Wan 2.2 S2V), with which a model also takes a
+    /// reference latent, a control latent and motion latents.
+    pub audio: Option<Audio>,
     /// Scale and shift of the RoPE positions, an option of the user that no file contains.
     pub rope_scale: Option<RopeScale>,
 }
@@ -47,10 +50,14 @@ impl RopeScale {
         }
     }
 
-    /// The scaled and shifted position along an axis.
-    pub(super) fn apply(self, axis: usize, position: usize) -> f64 {
-        let [scale, shift] = [self.scale[axis], self.shift[axis]].map(f32::from_bits);
-        position as f64 * f64::from(scale) + f64::from(shift)
+    /// Distance of neighbors along an axis.
+    pub(super) fn scale(self, axis: usize) -> f64 {
+        f64::from(f32::from_bits(self.scale[axis]))
+    }
+
+    /// The first position along an axis.
+    pub(super) fn shift(self, axis: usize) -> f64 {
+        f64::from(f32::from_bits(self.shift[axis]))
     }
 }
 
@@ -68,6 +75,17 @@ pub struct ImageEmbedding {
 pub struct Vace {
     pub in_channels: usize,
     pub n_layers: usize,
+}
+
+/// The input of a sound-to-video model: features of the audio, and what becomes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Audio {
+    /// Width of the audio encoder's hidden states.
+    pub width: usize,
+    /// How many hidden states of the audio encoder there are for each frame.
+    pub states: usize,
+    /// Tokens of a latent frame's audio.
+    pub tokens: usize,
 }
 
 /// Head dimension of every published model.
@@ -96,6 +114,7 @@ impl Config {
             vace: None,
             reference: None,
             camera: None,
+            audio: None,
             rope_scale: None,
         }
     }
@@ -171,6 +190,17 @@ impl Config {
         }
     }
 
+    /// The same with audio: wav2vec 2.0 large's features.
+    #[must_use]
+    pub fn with_audio(self) -> Config {
+        let audio = Some(Audio {
+            width: 1024,
+            states: 25,
+            tokens: 4,
+        });
+        Config { audio, ..self }
+    }
+
     pub(super) fn head(&self) -> usize {
         self.hidden / self.heads.max(1)
     }
@@ -188,7 +218,7 @@ impl Config {
     }
 
     /// Reads sizes from tensor shapes alone; `None` when this is no Wan transformer, or one of a
-    /// kind that is not supported: with audio, a face or a pose.
+    /// kind that is not supported: with a face or a pose.
     pub fn detect(find: &Find) -> Option<Config> {
         let dim = |name: &str, axis: usize| find(name).and_then(|(s, _)| s.get(axis).copied());
         let count = |name: &dyn Fn(usize) -> String| {
@@ -208,6 +238,17 @@ impl Config {
             in_channels,
             n_layers: count(&|i| format!("vace_blocks.{i}.after_proj.weight")),
         });
+        let audio = dim("casual_audio_encoder.encoder.conv1_local.conv.weight", 1);
+        let audio = audio.and_then(|width| {
+            let states = find("casual_audio_encoder.weights")?.0.numel();
+            let local = dim("casual_audio_encoder.encoder.conv1_local.conv.weight", 0)?;
+            let tokens = local / (hidden / 4).max(1);
+            Some(Audio {
+                width,
+                states,
+                tokens,
+            })
+        });
         let config = Config {
             in_channels: dim("patch_embedding.weight", 1)?,
             out_channels: dim("head.head.weight", 0)? / (PATCH * PATCH),
@@ -221,6 +262,7 @@ impl Config {
             vace,
             reference: dim("ref_conv.weight", 1),
             camera: dim("control_adapter.conv.weight", 1),
+            audio,
             rope_scale: None,
         };
         let sizes = config.hidden.is_multiple_of(config.heads)
@@ -228,14 +270,14 @@ impl Config {
             && config.freq_dim.is_multiple_of(2)
             && config.in_channels >= config.out_channels
             && config.out_channels > 0
+            && audio.is_none_or(|a| a.tokens > 0 && hidden.is_multiple_of(4))
             && vace.is_none_or(|v| (1..=config.n_layers).contains(&v.n_layers));
         sizes.then_some(config)
     }
 }
 
-/// Names of transformers with further inputs: speech, a face, a pose.
-const UNSUPPORTED: [&str; 6] = [
-    "casual_audio_encoder.encoder.final_linear.weight",
+/// Names of transformers with further inputs: speech in another form, a face, a pose.
+const UNSUPPORTED: [&str; 5] = [
     "audio_proj.audio_proj_glob_1.layer.bias",
     "face_adapter.fuser_blocks.0.k_norm.weight",
     "patch_embedding_mask.weight",

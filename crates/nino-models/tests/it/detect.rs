@@ -68,6 +68,8 @@ fn hugging_face_files_are_told_apart() {
         ("clip_g", Kind::ClipG),
         ("t5_xxl", Kind::T5Xxl),
         ("umt5_xxl", Kind::Umt5Xxl),
+        ("wav2vec2_large", Kind::Wav2Vec2Large),
+        ("wav2vec2_base", Kind::Wav2Vec2Base),
     ] {
         let found = only(&index("model.safetensors", &lists::golden(model)));
         check_fits(&found, model);

@@ -65,14 +65,25 @@ impl Golden {
         inputs: &BTreeMap<Node, Tensor>,
         compare: bool,
     ) -> BTreeMap<Node, Tensor> {
-        let values = reference::eval(graph, inputs, &self.source()).unwrap();
+        self.run_with(graph, inputs, compare, Arc::new(self.source()))
+    }
+
+    /// The same with parameters that are not as the file has them.
+    pub(crate) fn run_with(
+        &self,
+        graph: &Graph,
+        inputs: &BTreeMap<Node, Tensor>,
+        compare: bool,
+        source: Arc<dyn ParamSource>,
+    ) -> BTreeMap<Node, Tensor> {
+        let values = reference::eval(graph, inputs, &*source).unwrap();
         if compare {
             self.intermediates(graph, &values);
         }
         // Neither fusing nor a device may change what is computed.
         let fused = rewrite(graph, Rewrites::ALL);
-        let after = reference::eval(&fused, inputs, &self.source()).unwrap();
-        let on_cpu = cpu(graph, inputs, Arc::new(self.source()));
+        let after = reference::eval(&fused, inputs, &*source).unwrap();
+        let on_cpu = cpu(graph, inputs, source);
         for &out in graph.outputs() {
             let d = Difference::between(&after[&out].values, &values[&out].values);
             assert!(d.nmse < 1e-20, "{}: fused output: {d}", self.name);

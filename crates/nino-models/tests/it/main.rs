@@ -12,6 +12,7 @@ mod memory;
 mod open;
 mod real;
 mod scaled;
+mod sound;
 mod upscaler;
 mod video;
 mod wan_transformer;

@@ -8,7 +8,7 @@ use nino_models::detect::Kind;
 use nino_models::wan_transformer::Config as WanVideo;
 use nino_models::{
     ControlNet, Denoiser, Misfits, Network, Opened, Taesd, Vae, anima, clip, flux, kl, llm, open,
-    open_vae, qwen_image, qwen_vision, t5, unet, wan, z_image,
+    open_vae, qwen_image, qwen_vision, t5, unet, wan, wav2vec2, z_image,
 };
 use nino_weights::names;
 use nino_weights::{Index, TensorReader};
@@ -79,6 +79,11 @@ fn real_models_open_with_the_sizes_of_their_descriptions() {
         ("wan22_5b", wan_video(WanVideo::ti2v_5b())),
         ("t5_xxl", Network::T5(t5::Config::xxl())),
         ("umt5_xxl", Network::T5(t5::Config::xxl().multilingual())),
+        (
+            "wav2vec2_large",
+            Network::Wav2Vec2(wav2vec2::Config::large()),
+        ),
+        ("wav2vec2_base", Network::Wav2Vec2(wav2vec2::Config::base())),
         ("sd_vae", Network::Vae(Vae::Kl(kl::Config::sd()))),
         ("flux_vae", Network::Vae(Vae::Kl(kl::Config::flux()))),
         ("wan21_vae", Network::Vae(Vae::Wan(wan::Config::wan21()))),

@@ -4,7 +4,9 @@ use crate::golden::{Golden, on};
 use nino_dtype::DType;
 use nino_gpu::{Adapters, Gpu, GpuDevice, Tier};
 use nino_graph::{Act, Graph, Node};
-use nino_models::wan_transformer::{Config, Control, ImageEmbedding, Inputs, Vace, transformer};
+use nino_models::wan_transformer::{
+    Config, Control, ImageEmbedding, Inputs, SoundInputs, Vace, transformer,
+};
 use nino_models::{Denoiser, Network, clip_vision, describe, redux};
 use nino_suite::{Difference, Tensor};
 use std::collections::BTreeMap;
@@ -53,6 +55,7 @@ fn recorded_without(
         reference: c.reference.map(|_| get(&mut g, "reference", dtype)),
         controls: &controls,
         camera: c.camera.map(|_| get(&mut g, "camera", dtype)),
+        sound: SoundInputs::default(),
         skipped,
     };
     let out = transformer(&mut g, &golden.params(), c, nodes);

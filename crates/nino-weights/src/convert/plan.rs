@@ -125,7 +125,7 @@ pub(super) fn source(index: &Index) -> Result<Index> {
             (Net::ClipText, "text_encoder_2.") => "text_encoders.clip_g.transformer.",
             (Net::ClipText, _) => "cond_stage_model.transformer.",
             // No folder of diffusers has one; alone, it needs no prefix.
-            (Net::Redux | Net::Rrdb | Net::Srvgg, _) => "",
+            (Net::Redux | Net::Rrdb | Net::Srvgg | Net::Wav2Vec2, _) => "",
         };
         entries.extend(component.index.entries().iter().map(|e| {
             let name = format!("{prefix}{}", e.name);

@@ -169,6 +169,11 @@ const SIGNATURES: &[(&str, Net, Dialect)] = &[
     ),
     ("enc.blk.0.attn_q.weight", Net::T5, Dialect::LlamaCpp),
     ("blocks.0.attn.q.weight", Net::T5, Dialect::WanT5),
+    (
+        "encoder.pos_conv_embed.conv.bias",
+        Net::Wav2Vec2,
+        Dialect::HuggingFace,
+    ),
     ("redux_down.weight", Net::Redux, Dialect::Original),
     (
         "high_embedding_linear.0.weight",
@@ -251,6 +256,9 @@ const BOOKKEEPING: &[&str] = &[
     "tekken_model",
 ];
 
+/// What training leaves beside wav2vec 2.0: the head that writes down speech, and its codes.
+const BESIDE_WAV2VEC2: &[&str] = &["lm_head.", "quantizer.", "project_hid.", "project_q."];
+
 /// Finds every network. A tensor belongs to the one with the longest prefix that it starts with.
 pub fn discover(index: &Index) -> Discovered {
     let mut prefixes: BTreeMap<String, (Net, Dialect)> = BTreeMap::new();
@@ -292,6 +300,7 @@ pub fn discover(index: &Index) -> Discovered {
         })
         .collect();
     components.sort_by_key(|c| std::cmp::Reverse(c.prefix.len()));
+    let has_wav2vec2 = components.iter().any(|c| c.net == Net::Wav2Vec2);
     let mut rest = Vec::new();
     for (i, entry) in index.entries().iter().enumerate() {
         let bookkeeping = BOOKKEEPING.iter().any(|b| entry.name.starts_with(b));
@@ -306,6 +315,7 @@ pub fn discover(index: &Index) -> Discovered {
                 }
             }
             _ if bookkeeping => {}
+            _ if has_wav2vec2 && BESIDE_WAV2VEC2.iter().any(|b| entry.name.starts_with(b)) => {}
             _ => rest.push(entry.name.clone()),
         }
         if ends_with(&entry.name, SIGHT).is_some() {

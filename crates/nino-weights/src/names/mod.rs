@@ -20,6 +20,7 @@ mod tiny;
 mod unet;
 mod wan;
 mod wan_vae;
+mod wav2vec2;
 mod z_image;
 
 use std::fmt;
@@ -60,6 +61,8 @@ pub enum Net {
     Rrdb,
     /// Real-ESRGAN's compact upscaler.
     Srvgg,
+    /// wav2vec 2.0, an audio encoder.
+    Wav2Vec2,
 }
 
 /// Whose names a file uses.
@@ -228,6 +231,7 @@ impl Mapper {
             (Net::T5, Dialect::HuggingFace) => keep(t5::from_hf(name)),
             (Net::T5, Dialect::LlamaCpp) => t5::from_llama_cpp(name).and_then(keep),
             (Net::T5, Dialect::WanT5) => t5::from_wan(name).and_then(keep),
+            (Net::Wav2Vec2, _) => keep(wav2vec2::from_hf(name)),
             (Net::Rrdb, Dialect::Esrgan) => rrdb::from_older(name, self.count).and_then(keep),
             _ => keep(name.to_owned()),
         }

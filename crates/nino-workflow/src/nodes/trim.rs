@@ -66,6 +66,10 @@ fn trim(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     Ok(vec![Value::Video(Arc::new(Clip {
         images: Arc::new(clip.images[first..end].to_vec()),
         opacity: opacity.map(|all| Arc::new(all[first..end].to_vec())),
+        audio: clip.audio.as_ref().map(|audio| {
+            let seconds = |frame: usize| frame as f64 / clip.fps;
+            Arc::new(audio.between(seconds(first), seconds(end)))
+        }),
         ..Clip::clone(&clip)
     }))])
 }

@@ -9,8 +9,8 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Clip, Value};
 use crate::{HostError, NodeError};
-use nino_engine::Image;
 use nino_engine::media::{MediaError, ReadOptions, Stop, open_video};
+use nino_engine::{Event, Image};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
@@ -36,7 +36,16 @@ pub(super) static NODES: &[NodeDef] = &[
         run: |call| {
             // Clips that are to be cut and read again have three channels.
             call.images("images")?;
-            Ok(vec![Value::Video(clip(call)?)])
+            let audio = match call.get("audio") {
+                // That of a clip without a sound.
+                None | Some(Value::Missing(_)) => None,
+                Some(_) => Some(call.audio("audio")?),
+            };
+            let clip = Clip {
+                audio,
+                ..Clip::clone(&*clip(call)?)
+            };
+            Ok(vec![Value::Video(Arc::new(clip))])
         },
     },
     NodeDef {
@@ -64,7 +73,10 @@ pub(super) static NODES: &[NodeDef] = &[
             let clip = call.video("video")?;
             Ok(vec![
                 Value::Image(Arc::clone(&clip.images)),
-                Value::Missing("the sound of clips is not read".into()),
+                match &clip.audio {
+                    Some(audio) => Value::Audio(Arc::clone(audio)),
+                    None => Value::Missing("the clip has no sound".into()),
+                },
                 Value::Float(clip.fps),
                 Value::Int(8),
             ])
@@ -90,6 +102,11 @@ pub(super) static NODES: &[NodeDef] = &[
             let mut saved = Clip::clone(&clip);
             if matches!(call.text("codec.encoding").as_deref(), Ok("re-encode")) {
                 saved.crf = call.float("codec.encoding.crf").ok();
+            }
+            if saved.audio.is_some() && saved.extension("SaveVideo") != "mp4" {
+                let why = "the clip is saved without its sound: MP4 has room for it, for which \
+                           there must be an ffmpeg on the PATH and no transparency";
+                (call.control.on_event)(Event::Note(why.to_owned()));
             }
             call.output(Made::Clip(Arc::new(saved)), prefix)?;
             Ok(vec![Value::Video(clip)])
@@ -181,6 +198,7 @@ fn load(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         images: Arc::new(images),
         opacity: None,
         fps,
+        audio: super::audio::of_clip(&path)?,
         crf: None,
     }))])
 }
@@ -191,6 +209,7 @@ fn clip(call: &Call<'_, '_>) -> Result<Arc<Clip>, NodeError> {
         images,
         opacity,
         fps: call.float("fps")?,
+        audio: None,
         crf: None,
     }))
 }

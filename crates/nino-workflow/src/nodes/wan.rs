@@ -1,6 +1,7 @@
 //! What Wan is shown: pictures to begin and end with, clips to follow, empty latents of clips.
 
 pub(super) mod camera;
+pub(super) mod sound;
 pub(super) mod tracks;
 
 use crate::NodeError;

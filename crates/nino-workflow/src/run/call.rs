@@ -7,9 +7,9 @@ use crate::node::NodeDef;
 use crate::types::Socket;
 use crate::value::{Clip, Guider, LatentOperation, Latents, ModelPatch, Noise, Sampler, Value};
 use nino_engine::{
-    CameraPath, Conditioning, Control, ControlNetFile, DiffusionModel, Image, ImageEncoder,
-    ImageStates, Latent, Mask, Reached, Store, StyleModel, TextEncoders, Tracks, UpscaleModel,
-    VaeFile,
+    Audio, AudioEncoder, AudioStates, CameraPath, Conditioning, Control, ControlNetFile,
+    DiffusionModel, Image, ImageEncoder, ImageStates, Latent, Mask, Reached, Store, StyleModel,
+    TextEncoders, Tracks, UpscaleModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -206,6 +206,30 @@ impl Call<'_, '_> {
     pub(crate) fn tracks(&self, input: &'static str) -> Result<Arc<Tracks>, NodeError> {
         self.typed(input, Socket::Tracks, |v| match v {
             Value::Tracks(tracks) => Some(tracks),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn audio(&self, input: &'static str) -> Result<Arc<Audio>, NodeError> {
+        self.typed(input, Socket::Audio, |v| match v {
+            Value::Audio(audio) => Some(audio),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn audio_encoder(
+        &self,
+        input: &'static str,
+    ) -> Result<Arc<AudioEncoder>, NodeError> {
+        self.typed(input, Socket::AudioEncoder, |v| match v {
+            Value::AudioEncoder(encoder) => Some(encoder),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn audio_states(&self, input: &'static str) -> Result<Arc<AudioStates>, NodeError> {
+        self.typed(input, Socket::AudioEncoderOutput, |v| match v {
+            Value::AudioStates(states) => Some(states),
             _ => None,
         })
     }

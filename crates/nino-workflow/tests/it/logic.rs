@@ -145,6 +145,7 @@ fn clip(path: &std::path::Path, brightness: &[u8]) {
         fps: 12.5,
         text: Vec::new(),
         has_opacity: false,
+        audio: None,
         crf: None,
         stop: Stop::never(),
     };
@@ -219,10 +220,16 @@ fn clips_are_read() {
         "2": { "class_type": "GetVideoComponents", "inputs": { "video": ["1", 0] } },
         "3": { "class_type": "PreviewImage", "inputs": { "images": ["2", 0] } },
         "4": { "class_type": "PreviewAny", "inputs": { "source": ["2", 2] } },
+        // What has no sound may be linked where one is optional.
+        "5": { "class_type": "CreateVideo",
+               "inputs": { "images": ["2", 0], "fps": 8.0, "audio": ["2", 1] } },
+        "6": { "class_type": "SaveVideo", "inputs": {
+            "video": ["5", 0], "filename_prefix": "x", "format": "auto", "codec": "auto" } },
     });
     let mut host = Folders::default().with(Folder::InputVideos, "c", &path);
     run(&mut executor(), &graph(nodes), &mut host);
     assert_eq!(host.pictures("3").len(), 3);
+    assert_eq!(host.pictures("6").len(), 3);
     let told = host
         .made
         .iter()

@@ -14,6 +14,7 @@ mod pictures;
 mod regions;
 mod rocm;
 mod same;
+mod sound;
 mod steered;
 mod texts;
 mod upscale;

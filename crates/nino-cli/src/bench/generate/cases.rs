@@ -223,6 +223,7 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         kv_cache: nino_models::KvCache::Off,
         reference_method: None,
         camera: false,
+        sound: nino_models::SoundShape::default(),
         skipped: Vec::new(),
     }
 }
@@ -295,6 +296,7 @@ fn of_file(path: &Path) -> Result<Vec<Case>> {
             | nino_models::Network::Redux(_)
             | nino_models::Network::Uso(_)
             | nino_models::Network::Upscaler(_)
+            | nino_models::Network::Wav2Vec2(_)
             | nino_models::Network::Vae(_) => continue,
         };
         let params = Arc::new(opened.params);

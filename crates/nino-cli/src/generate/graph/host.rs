@@ -169,15 +169,17 @@ impl<'a> CliHost<'a> {
 /// The file that a graph means by a name in a folder.
 pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, HostError> {
     let kinds = match folder {
-        Folder::InputImages => return find_start(env, name, "--image"),
-        Folder::InputVideos => return find_start(env, name, "--video"),
-        Folder::InputLatents => return find_start(env, name, "--latent"),
+        Folder::InputImages => return find_start(env, name, Some("--image")),
+        Folder::InputVideos => return find_start(env, name, Some("--video")),
+        Folder::InputAudio => return find_start(env, name, None),
+        Folder::InputLatents => return find_start(env, name, Some("--latent")),
         Folder::Checkpoints | Folder::DiffusionModels => ModelKind::MODELS,
         Folder::TextEncoders => &[ModelKind::TextEncoder],
         Folder::Vae => &[ModelKind::Vae],
         Folder::Loras => &[ModelKind::Lora],
         Folder::ControlNets | Folder::ModelPatches => &[ModelKind::ControlNet],
         Folder::ClipVision => &[ModelKind::ClipVision],
+        Folder::AudioEncoders => &[ModelKind::AudioEncoder],
         Folder::StyleModels => &[ModelKind::StyleModel],
         Folder::UpscaleModels => &[ModelKind::UpscaleModel],
     };
@@ -186,13 +188,13 @@ pub(crate) fn find(env: &Env, folder: Folder, name: &str) -> Result<PathBuf, Hos
 
 /// A picture or a latent to start from, which the graph names as ComfyUI's input folder has it;
 /// `flag` gives another one.
-fn find_start(env: &Env, name: &str, flag: &str) -> Result<PathBuf, HostError> {
+fn find_start(env: &Env, name: &str, flag: Option<&str>) -> Result<PathBuf, HostError> {
     let path = env.library().find_input(Path::new(name));
     if path.is_file() {
         return Ok(path);
     }
-    let text =
-        format!("there is no file {name:?} here or in ComfyUI's input folder; give it with {flag}");
+    let flag = flag.map_or_else(String::new, |flag| format!("; give it with {flag}"));
+    let text = format!("there is no file {name:?} here or in ComfyUI's input folder{flag}");
     Err(HostError::new(text))
 }
 

@@ -65,6 +65,7 @@ fn check_inside(case: &Case) {
         disable_guidance: false,
         reference_method: None,
         camera: false,
+        sound: nino_models::SoundShape::default(),
         skipped: Vec::new(),
     };
     let model = &case.model.diffusion;

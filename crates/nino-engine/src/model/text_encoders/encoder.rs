@@ -82,7 +82,8 @@ impl EncoderConfig {
             | Network::Redux(_)
             | Network::Uso(_)
             | Network::Vae(_)
-            | Network::Upscaler(_) => None,
+            | Network::Upscaler(_)
+            | Network::Wav2Vec2(_) => None,
         }
     }
 }
