@@ -30,7 +30,7 @@ use std::ops::Range;
 use crate::gemm::activations::Activations;
 use crate::gemm::grid::PASS;
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
-use crate::gemm::pairs::{by_tiles, copy, pair_rows};
+use crate::gemm::pairs::{by_tiles, copy_rows, pair_rows};
 use crate::gemm::slot::Slot;
 use crate::memory::View;
 use crate::simd::Level;
@@ -316,15 +316,18 @@ impl Task<'_> {
 
     unsafe fn pack_keys(&self, buffers: &Buffers, keys: &Range<usize>) {
         let (hd, seg) = (self.a.hd, SEG * self.slot.values());
-        for (i, key) in keys.clone().enumerate() {
-            for s in 0..self.a.q_segments(self.slot) {
-                let n = (hd - s * seg).min(seg);
-                let dst = buffers.k.add((s * keys.len() + i) * LDA);
-                let at = self.key_at(key) + s * seg;
-                match self.slot {
-                    Slot::F32 => self.a.k.load(self.level, at, n, dst),
-                    Slot::Pair => copy(self.a.k.at(at).cast(), n, dst),
+        for s in 0..self.a.q_segments(self.slot) {
+            let n = (hd - s * seg).min(seg);
+            let dst = buffers.k.add(s * keys.len() * LDA);
+            let at = self.key_at(keys.start) + s * seg;
+            let ld = self.a.heads * hd;
+            match self.slot {
+                Slot::F32 => {
+                    for i in 0..keys.len() {
+                        self.a.k.load(self.level, at + i * ld, n, dst.add(i * LDA));
+                    }
                 }
+                Slot::Pair => copy_rows(self.a.k.at(at).cast(), ld, n, keys.len(), dst),
             }
         }
     }
@@ -373,7 +376,7 @@ impl Task<'_> {
             "a head of {} values is too long",
             a.hd
         );
-        for (s, segment) in segments.iter_mut().enumerate() {
+        for (s, segment) in segments.iter_mut().take(n_segments).enumerate() {
             *segment = s * keys.len() * LDA;
         }
         let out = buffers.out.add(p * a.width() * PANEL);

@@ -214,20 +214,49 @@ impl View {
         }
     }
 
-    /// Asks the CPU to bring elements `at..at + n` into its cache. This is a hint and never faults.
-    pub(crate) fn prefetch(self, at: usize, n: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let size = self.dtype.block_bytes();
-            for line in (0..n * size).step_by(64) {
-                let p = self.ptr.wrapping_add(at * size + line);
-                // SAFETY: a prefetch does not access memory the program can see.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast_const().cast()) };
-            }
+    /// Loads the `n` elements from `at` on, at most a vector's; other lanes may hold anything.
+    #[inline(always)]
+    pub(crate) unsafe fn load_vector<S: Simd>(self, at: usize, n: usize) -> S::V {
+        let mut part = [0u32; 16];
+        let mut p = self.at(at).cast_const();
+        if n < S::LANES {
+            let whole = part.as_mut_ptr().cast::<u8>();
+            whole.copy_from_nonoverlapping(p, n * self.dtype.block_bytes());
+            p = whole;
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (at, n);
+        match self.dtype {
+            DType::F16 => S::load_f16(p.cast()),
+            DType::BF16 => S::load_bf16(p.cast()),
+            _ => S::load(p.cast()),
+        }
+    }
+
+    /// Stores the first `n` lanes of a vector as the elements from `at` on.
+    #[inline(always)]
+    pub(crate) unsafe fn store_vector<S: Simd>(self, at: usize, n: usize, v: S::V) {
+        let mut part = [0u32; 16];
+        let whole = n >= S::LANES;
+        let p = if whole {
+            self.at(at)
+        } else {
+            part.as_mut_ptr().cast()
+        };
+        match self.dtype {
+            DType::F16 => S::store_f16(p.cast(), v),
+            DType::BF16 => S::store_bf16(p.cast(), v),
+            _ => S::store(p.cast(), v),
+        }
+        if !whole {
+            let bytes = n * self.dtype.block_bytes();
+            self.at(at)
+                .copy_from_nonoverlapping(part.as_ptr().cast(), bytes);
+        }
+    }
+
+    /// Asks the CPU to bring elements `at..at + n` into its first-level cache.
+    pub(crate) fn prefetch(self, at: usize, n: usize) {
+        let size = self.dtype.block_bytes();
+        prefetch::<true>(self.ptr.wrapping_add(at * size), n * size);
     }
 
     /// Gives the address at which to compute elements from `at` on: their own when they are stored
@@ -251,6 +280,28 @@ impl View {
             _ => std::ptr::copy(src, self.f32_at(at), n),
         }
     }
+}
+
+/// Asks the CPU to bring `bytes` bytes into its first-level cache, or only into the second-level
+/// one. This is a hint and never faults.
+pub(crate) fn prefetch<const FIRST: bool>(from: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        for line in (0..bytes).step_by(64) {
+            let p = from.wrapping_add(line).cast();
+            // SAFETY: a prefetch does not access memory the program can see.
+            unsafe {
+                if FIRST {
+                    _mm_prefetch::<_MM_HINT_T0>(p);
+                } else {
+                    _mm_prefetch::<_MM_HINT_T1>(p);
+                }
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, bytes);
 }
 
 dispatch! { pub(crate) fn widen_f16(src: *const u16, dst: *mut f32, n: usize) = widen_f16_impl }

@@ -65,8 +65,19 @@ mod x86 {
 
     #[inline(always)]
     unsafe fn weight(score: *const f32, scale: __m512, shift: __m512) -> __m512 {
-        let x = _mm512_fmsub_ps(_mm512_loadu_ps(score), scale, shift);
-        math::exp2_coarse::<Avx512>(x)
+        exp2(_mm512_fmsub_ps(_mm512_loadu_ps(score), scale, shift))
+    }
+
+    /// As [`math::exp2_coarse`]: the polynomial is that one's, over 0 to 1. Nothing needs to be
+    /// clamped, because `vscalefps` gives 0 for what is too small, -inf included.
+    #[inline(always)]
+    unsafe fn exp2(x: __m512) -> __m512 {
+        let fraction = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x);
+        let mut p = _mm512_set1_ps(7.802_397e-2);
+        p = _mm512_fmadd_ps(p, fraction, _mm512_set1_ps(2.260_670_3e-1));
+        p = _mm512_fmadd_ps(p, fraction, _mm512_set1_ps(6.958_341e-1));
+        p = _mm512_fmadd_ps(p, fraction, _mm512_set1_ps(9.999_251e-1));
+        _mm512_scalef_ps(p, x)
     }
 }
 

@@ -184,3 +184,56 @@ fn attention_matches_f64() {
         }
     }
 }
+
+/// Weights in pairs are powers of two of scores less the largest, and 0 far below it.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn weights_in_pairs_are_powers_of_two() {
+    use super::columns::Softmax;
+    use crate::gemm::micro::PANEL;
+
+    const KEYS: usize = 201;
+    if !crate::gemm::pairs::exists(Level::best()) {
+        return;
+    }
+    let score = |key: usize| match key {
+        0 => f32::NEG_INFINITY,
+        1 => -1e30,
+        _ => 3.0 - (KEYS - 1 - key) as f32 * 0.71,
+    };
+    let mut scores: Vec<f32> = (0..KEYS).flat_map(|key| [score(key); PANEL]).collect();
+    scores.resize((KEYS + 1) * PANEL, 0.0);
+    let (mut largest, mut total) = ([f32::NEG_INFINITY; PANEL], [0.0; PANEL]);
+    let softmax = Softmax {
+        scores: scores.as_mut_ptr(),
+        keys: KEYS,
+        largest: largest.as_mut_ptr(),
+        total: total.as_mut_ptr(),
+        out: std::ptr::null_mut(),
+        hd: 0,
+    };
+    // SAFETY: the vectors have these sizes, and the CPU has the instructions.
+    unsafe { super::pairs::weigh(&softmax, 1.0) };
+    assert_eq!(largest.map(f32::to_bits), [3.0f32.to_bits(); PANEL]);
+    let want = |key: usize| (f64::from(score(key)) - 3.0).exp2();
+    let sum: f64 = (0..KEYS).map(want).sum();
+    assert!(
+        total
+            .iter()
+            .all(|&t| (f64::from(t) / sum - 1.0).abs() < 1e-4)
+    );
+    for key in 0..KEYS {
+        let slot = scores[key / 2 * PANEL].to_bits();
+        let bits = if key % 2 == 0 {
+            slot << 16
+        } else {
+            slot & 0xffff_0000
+        };
+        let (found, want) = (f64::from(f32::from_bits(bits)), want(key));
+        let error = (found - want).abs();
+        assert!(
+            error <= want * 0.0041 + 1e-37,
+            "{key}: {found}, want {want}"
+        );
+    }
+}

@@ -40,6 +40,18 @@ pub(crate) struct Sums {
 }
 
 impl Epilogue {
+    /// Prefetches what `n` values at element `at` are stored to, and what is added to them. Values
+    /// of f32 fill whole cache lines, with which it was measured to gain nothing.
+    pub(crate) fn prefetch(&self, at: usize, n: usize) {
+        if self.out.is_f32() {
+            return;
+        }
+        self.out.prefetch(at, n);
+        if let Some(residual) = self.residual {
+            residual.prefetch(at, n);
+        }
+    }
+
     /// Finishes the sums `s` and stores them; their scratch is overwritten.
     pub(crate) unsafe fn apply(&self, level: Level, s: Sums) {
         let from_column = |vector: *const f32| {
@@ -53,32 +65,27 @@ impl Epilogue {
             scale: from_column(self.scale),
             bias: from_column(self.bias),
         };
-        let direct =
-            self.out.is_f32() && self.residual.is_none_or(View::is_f32) && self.post.is_none();
-        let (residual, out, ld) = if direct {
-            let residual = self
-                .residual
-                .map_or(std::ptr::null(), |r| r.f32_at(s.at).cast_const());
-            (residual, self.out.f32_at(s.at), self.ld)
-        } else {
-            (std::ptr::null(), s.c, s.ldc)
-        };
         let act = |act: Option<Act>| Activation::of(act, self.out.dtype);
-        finish(level, &s, columns, act(self.act), residual, out, ld);
-        if direct {
-            return;
-        }
         let same = self.residual.is_none_or(|r| r.dtype == self.out.dtype);
-        if same && self.post.is_none() && matches!(self.out.dtype, DType::F16 | DType::BF16) {
-            let residual = self.residual.map_or(std::ptr::null_mut(), |r| r.at(s.at));
-            let rows = Narrow {
-                residual: residual.cast_const().cast(),
-                out: self.out.at(s.at).cast(),
+        let whole = same && self.post.is_none();
+        let target = if whole {
+            Target {
+                residual: self.residual,
+                out: self.out,
+                at: s.at,
                 ld: self.ld,
-                brain: self.out.dtype == DType::BF16,
-            };
-            return narrow(level, &s, &rows);
+            }
+        } else {
+            Target::scratch(&s)
+        };
+        finish(level, &s, columns, act(self.act), target);
+        if !whole {
+            self.store(level, &s);
         }
+    }
+
+    /// Adds the residual to finished sums in scratch, applies what follows, and stores them.
+    unsafe fn store(&self, level: Level, s: &Sums) {
         for row in 0..s.rows {
             let (c, at) = (s.c.add(row * s.ldc), s.at + row * self.ld);
             if let Some(residual) = self.residual {
@@ -94,63 +101,11 @@ impl Epilogue {
                 }
             }
             if self.post.is_some() {
-                act::map(level, act(self.post), c, c, s.cols);
+                let post = Activation::of(self.post, self.out.dtype);
+                act::map(level, post, c, c, s.cols);
             }
             self.out.store(level, at, s.cols, c);
         }
-    }
-}
-
-/// Rows of 16 bits a value that finished sums go to.
-struct Narrow {
-    /// What is added, or null.
-    residual: *const u16,
-    out: *mut u16,
-    ld: usize,
-    /// Whether they are bf16; else f16.
-    brain: bool,
-}
-
-dispatch! {
-    /// Adds the residual to finished sums and stores them.
-    fn narrow(s: &Sums, to: &Narrow) = narrow_impl
-}
-
-#[inline(always)]
-unsafe fn narrow_impl<S: Simd>(s: &Sums, to: &Narrow) {
-    for row in 0..s.rows {
-        let c = s.c.add(row * s.ldc);
-        let mut i = 0;
-        while i < s.cols {
-            let (at, n) = (row * to.ld + i, (s.cols - i).min(S::LANES));
-            let (residual, out) = (to.residual.wrapping_add(at), to.out.add(at));
-            if n == S::LANES {
-                narrow_vector::<S>(S::load(c.add(i)), to, residual, out);
-            } else {
-                let (mut from, mut into) = ([0u16; 16], [0u16; 16]);
-                if !to.residual.is_null() {
-                    from.as_mut_ptr().copy_from_nonoverlapping(residual, n);
-                }
-                let v = S::load_n(c.add(i), n);
-                narrow_vector::<S>(v, to, from.as_ptr(), into.as_mut_ptr());
-                out.copy_from_nonoverlapping(into.as_ptr(), n);
-            }
-            i += n;
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn narrow_vector<S: Simd>(v: S::V, to: &Narrow, residual: *const u16, out: *mut u16) {
-    let v = match (to.residual.is_null(), to.brain) {
-        (true, _) => v,
-        (false, true) => S::add(v, S::load_bf16(residual)),
-        (false, false) => S::add(v, S::load_f16(residual)),
-    };
-    if to.brain {
-        S::store_bf16(out, v);
-    } else {
-        S::store_f16(out, v);
     }
 }
 
@@ -161,36 +116,47 @@ struct Columns {
     bias: *const f32,
 }
 
+/// Where finished sums go.
+#[derive(Clone, Copy)]
+struct Target {
+    /// What is added, with the same distance of rows.
+    residual: Option<View>,
+    out: View,
+    /// The first element.
+    at: usize,
+    /// Elements between two rows.
+    ld: usize,
+}
+
+impl Target {
+    /// The scratch that the sums lie in.
+    fn scratch(s: &Sums) -> Target {
+        Target {
+            residual: None,
+            out: View {
+                ptr: s.c.cast(),
+                dtype: DType::F32,
+            },
+            at: 0,
+            ld: s.ldc,
+        }
+    }
+}
+
 dispatch! {
-    fn finish(s: &Sums, columns: Columns, act: Activation, residual: *const f32, out: *mut f32, ld: usize) = finish_impl
+    fn finish(s: &Sums, columns: Columns, act: Activation, target: Target) = finish_impl
 }
 
 #[inline(always)]
-unsafe fn finish_impl<S: Simd>(
-    s: &Sums,
-    columns: Columns,
-    act: Activation,
-    residual: *const f32,
-    out: *mut f32,
-    ld: usize,
-) {
-    with_act!(act, |f| finish_with::<S, _>(
-        s, columns, f, residual, out, ld
-    ));
+unsafe fn finish_impl<S: Simd>(s: &Sums, columns: Columns, act: Activation, target: Target) {
+    with_act!(act, |f| finish_with::<S, _>(s, columns, f, target));
 }
 
 #[inline(always)]
-unsafe fn finish_with<S: Simd, F: VectorFn>(
-    s: &Sums,
-    columns: Columns,
-    f: F,
-    residual: *const f32,
-    out: *mut f32,
-    ld: usize,
-) {
+unsafe fn finish_with<S: Simd, F: VectorFn>(s: &Sums, columns: Columns, f: F, target: Target) {
     let Columns { scale, bias } = columns;
     for row in 0..s.rows {
-        let (c, out) = (s.c.add(row * s.ldc), out.add(row * ld));
+        let (c, at) = (s.c.add(row * s.ldc), target.at + row * target.ld);
         let mut i = 0;
         while i + S::LANES <= s.cols {
             let mut v = S::load(c.add(i));
@@ -201,10 +167,10 @@ unsafe fn finish_with<S: Simd, F: VectorFn>(
                 v = S::add(v, S::load(bias.add(i)));
             }
             v = f.apply::<S>(v);
-            if !residual.is_null() {
-                v = S::add(v, S::load(residual.add(row * ld + i)));
+            if let Some(residual) = target.residual {
+                v = S::add(v, residual.load_vector::<S>(at + i, S::LANES));
             }
-            S::store(out.add(i), v);
+            target.out.store_vector::<S>(at + i, S::LANES, v);
             i += S::LANES;
         }
         if i < s.cols {
@@ -217,10 +183,10 @@ unsafe fn finish_with<S: Simd, F: VectorFn>(
                 v = S::add(v, S::load_n(bias.add(i), n));
             }
             v = f.apply::<S>(v);
-            if !residual.is_null() {
-                v = S::add(v, S::load_n(residual.add(row * ld + i), n));
+            if let Some(residual) = target.residual {
+                v = S::add(v, residual.load_vector::<S>(at + i, n));
             }
-            S::store_n(out.add(i), v, n);
+            target.out.store_vector::<S>(at + i, n, v);
         }
     }
 }

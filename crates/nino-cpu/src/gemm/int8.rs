@@ -8,12 +8,13 @@ use nino_dtype::{int8_group, int8_has_offset};
 
 use super::grid::{PASS, TILE_PANELS, TILE_ROWS, Tile};
 use super::int8_rows::{Decoded, GROUPS};
-use super::linear::{Linear, each_row, finish};
+use super::linear::{Linear, each_row, finish, in_pieces};
 use super::micro::{self, Block, LDA, PANEL, SEG};
 use super::prologue::Coefficients;
 use super::q8::{self, BLOCK, Int8Block, Int8Panel};
 use super::slot::Slot;
 use super::weights::{Packed, PackedLayout};
+use crate::memory::prefetch;
 use crate::simd::Level;
 use crate::team::{Carver, floats_bytes};
 
@@ -109,7 +110,24 @@ pub(super) unsafe fn tile(
                 rows: tile.rows,
                 accumulate: k0 > 0,
             };
-            q8::block(level, &block);
+            // The next panel is brought into the second-level cache, a share with each piece.
+            let next = (decoded.is_none() && p + 1 < tile.panels)
+                .then(|| b.words.wrapping_add(k / BLOCK * q8::PANEL_BLOCK));
+            let share = |row: usize| row * (len / BLOCK * q8::PANEL_BLOCK) / tile.rows;
+            in_pieces(l, tile, panel, k0 + len == k, |row, rows| {
+                if let Some(next) = next {
+                    let (from, end) = (share(row), share(row + rows));
+                    prefetch::<false>(next.wrapping_add(from), end - from);
+                }
+                let piece = Int8Block {
+                    a: a.add(row * PASS),
+                    a_scales: a_scales.add(row * BLOCKS),
+                    c: c.add(row * ldc),
+                    rows,
+                    ..block
+                };
+                q8::block(level, &piece);
+            });
             if let (Some(sums), Some(decoded)) = (sums, &decoded) {
                 let offsets = Block {
                     slot: Slot::F32,

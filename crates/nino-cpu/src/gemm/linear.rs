@@ -23,6 +23,9 @@ const AHEAD: usize = 3;
 
 const SEGMENTS: usize = PASS / SEG;
 
+/// Rows of a piece of a tile: whole register tiles, of 6 rows and of 14.
+const PIECE: usize = 42;
+
 pub(crate) struct Linear<'a> {
     pub source: Source,
     pub b: Factor<'a>,
@@ -217,7 +220,20 @@ unsafe fn slot_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carv
                 cols,
                 accumulate: k0 > 0,
             };
-            micro::block(level, &block);
+            if k <= pass {
+                in_pieces(l, tile, panel, true, |row, rows| {
+                    let piece = Block {
+                        a: block.a.add(row * LDA),
+                        c: block.c.add(row * ldc),
+                        rows,
+                        ..block
+                    };
+                    micro::block(level, &piece);
+                });
+            } else {
+                // Outputs are few beside the products.
+                micro::block(level, &block);
+            }
             if k0 + len == k {
                 finish(level, l, tile, panel, c, ldc);
             }
@@ -248,6 +264,36 @@ pub(super) unsafe fn each_row(
             l.source.x.prefetch((row + AHEAD) * l.b.k() + k0, len);
         }
         read(i, row, coefficients);
+    }
+}
+
+/// Calls `multiply(first row, rows)` for pieces of a tile. Where they are finished afterwards, each
+/// piece's share of the output and of the residual is prefetched meanwhile: one or two cache lines
+/// of each row, mostly in another page, where the CPU's own prefetchers do not look.
+pub(super) unsafe fn in_pieces(
+    l: &Linear<'_>,
+    tile: Tile,
+    panel: usize,
+    last: bool,
+    mut multiply: impl FnMut(usize, usize),
+) {
+    // Matrix tiles have other heights, and are soon done.
+    let pieces = if pairs::by_tiles() {
+        1
+    } else {
+        (tile.rows / PIECE).max(1)
+    };
+    for i in 0..pieces {
+        let row = i * PIECE;
+        let last_piece = i + 1 == pieces;
+        let end = if last_piece { tile.rows } else { row + PIECE };
+        if last {
+            for row in row..end {
+                let at = tile.row * l.b.n() + row * l.epilogue.ld + panel * PANEL;
+                l.epilogue.prefetch(at, l.b.cols(panel));
+            }
+        }
+        multiply(row, end - row);
     }
 }
 

@@ -57,7 +57,7 @@ mod x86 {
 
     use super::{Block, PANEL, ZEROS};
     use crate::gemm::amx;
-    use crate::gemm::micro::{self, Multiply};
+    use crate::gemm::micro::{self, LDA, Multiply};
     use crate::simd::Simd;
     use crate::simd::avx512::Avx512;
 
@@ -197,6 +197,26 @@ mod x86 {
                 let dst = dst.add(2 * i * PANEL + v);
                 _mm512_storeu_si512(dst.cast(), _mm512_slli_epi32::<16>(both));
                 _mm512_storeu_si512(dst.add(PANEL).cast(), hi);
+            }
+        }
+    }
+
+    /// Copies `rows` rows of `n` bf16 values, `ld` apart, to rows [`LDA`] slots apart. It writes
+    /// whole vectors, of zeros beyond the values; a row has at most `SEG` slots.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(crate) unsafe fn copy_rows(
+        src: *const u16,
+        ld: usize,
+        n: usize,
+        rows: usize,
+        dst: *mut f32,
+    ) {
+        for row in 0..rows {
+            let (src, dst) = (src.add(row * ld), dst.add(row * LDA));
+            for i in (0..n).step_by(32) {
+                let lanes = ((1u64 << (n - i).min(32)) - 1) as u32;
+                let values = _mm512_maskz_loadu_epi16(lanes, src.add(i).cast());
+                _mm512_storeu_si512(dst.add(i / 2).cast(), values);
             }
         }
     }

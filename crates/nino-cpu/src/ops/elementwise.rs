@@ -5,7 +5,7 @@ use std::ops::Range;
 use nino_graph::{Act, BinaryFn, Shape};
 
 use super::by_rows;
-use crate::act::{self, Activation};
+use crate::act::{self, Activation, VectorFn, with_act};
 use crate::memory::View;
 use crate::simd::{Simd, dispatch};
 use crate::team::Team;
@@ -45,20 +45,38 @@ pub(crate) unsafe fn gate(
     rows: Range<usize>,
 ) {
     let (level, act) = (team.level, Activation::of(Some(act), out.dtype));
-    by_rows(team, rows, n, |rows, mut scratch| {
-        let (value, gate) = (scratch.floats(CHUNK), scratch.floats(CHUNK));
+    by_rows(team, rows, n, |rows, _| {
         for row in rows {
-            for i in (0..n).step_by(CHUNK) {
-                let len = (n - i).min(CHUNK);
-                let at = row * 2 * n + i;
-                act::map(level, act, x.row(level, at + n, len, gate), gate, len);
-                let first = x.row(level, at, len, value);
-                let to = out.target(row * n + i, value);
-                pair(level, BinaryFn::Mul, (first, 1), (gate, 1), to, len);
-                out.commit(level, row * n + i, len, value);
-            }
+            gate_row(level, act, (x, row * 2 * n), (out, row * n), n);
         }
     });
+}
+
+dispatch! {
+    /// Computes `n` values from `at` on: as many of x times the activated ones that follow them.
+    fn gate_row(act: Activation, x: (View, usize), out: (View, usize), n: usize) = gate_row_impl
+}
+
+#[inline(always)]
+unsafe fn gate_row_impl<S: Simd>(act: Activation, x: (View, usize), out: (View, usize), n: usize) {
+    with_act!(act, |f| gate_row_with::<S, _>(f, x, out, n));
+}
+
+#[inline(always)]
+unsafe fn gate_row_with<S: Simd, F: VectorFn>(
+    f: F,
+    (x, from): (View, usize),
+    (out, to): (View, usize),
+    n: usize,
+) {
+    let mut i = 0;
+    while i < n {
+        let len = S::LANES.min(n - i);
+        let gate = f.apply::<S>(x.load_vector::<S>(from + n + i, len));
+        let value = x.load_vector::<S>(from + i, len);
+        out.store_vector::<S>(to + i, len, S::mul(value, gate));
+        i += S::LANES;
+    }
 }
 
 /// One operand of a binary op, walked along the output's rows.

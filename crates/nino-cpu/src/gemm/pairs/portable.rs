@@ -4,7 +4,8 @@
 use half::{bf16, f16};
 use nino_dtype::DType;
 
-use super::{PANEL, ZEROS};
+use super::{PANEL, ZEROS, copy};
+use crate::gemm::micro::LDA;
 
 #[inline(always)]
 fn round(x: f32) -> u32 {
@@ -88,6 +89,13 @@ pub(crate) unsafe fn unpair(pairs: *const f32, rows: usize, dst: *mut f32) {
             *dst.add(2 * i * PANEL + j) = f32::from_bits(both << 16);
             *dst.add((2 * i + 1) * PANEL + j) = f32::from_bits(both & 0xffff_0000);
         }
+    }
+}
+
+/// Copies `rows` rows of `n` bf16 values, `ld` apart, to rows [`LDA`] slots apart.
+pub(crate) unsafe fn copy_rows(src: *const u16, ld: usize, n: usize, rows: usize, dst: *mut f32) {
+    for row in 0..rows {
+        copy(src.add(row * ld), n, dst.add(row * LDA));
     }
 }
 

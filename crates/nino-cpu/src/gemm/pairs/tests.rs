@@ -6,7 +6,7 @@ use half::bf16;
 
 use super::{copy, exists, interleave_bf16, interleave_f16, interleave_f32, narrow, pair_rows};
 #[cfg(target_arch = "x86_64")]
-use super::{pair_up, portable, unpair};
+use super::{copy_rows, pair_up, portable, unpair};
 use crate::gemm::micro::{self, Block, LDA, PANEL, SEG};
 use crate::gemm::slot::Slot;
 use crate::simd::Level;
@@ -211,6 +211,10 @@ fn vectors_and_portable_code_make_the_same_pairs() {
                 portable::pair_rows(brains.as_ptr(), hi, n * 3, found[1].as_mut_ptr());
                 assert_eq!(bits(&found[0]), bits(&found[1]), "{n} pair rows");
             }
+            let mut found = [[0.0f32; 2 * LDA]; 2];
+            copy_rows(brains.as_ptr(), n * 9, n * 7, 2, found[0].as_mut_ptr());
+            portable::copy_rows(brains.as_ptr(), n * 9, n * 7, 2, found[1].as_mut_ptr());
+            assert_eq!(bits(&found[0]), bits(&found[1]), "{n} copied rows");
         }
         for (dtype, from) in [
             (nino_dtype::DType::F16, &halves),
