@@ -126,6 +126,8 @@ pub enum EngineError {
          and one negative prompt of the same length, both for the whole image"
     )]
     KeptReferences { model: String },
+    #[error("guidance by three prompts cannot be combined with {other}")]
+    ThirdPrompt { other: &'static str },
     #[error("{model}: its positions cannot be scaled: only Wan's can")]
     NoStretch { model: String },
     #[error(

@@ -15,6 +15,7 @@ mod filters;
 mod fit;
 mod flux;
 mod flux2;
+mod guiders;
 mod image;
 mod inpaint;
 mod lanczos;
@@ -53,7 +54,7 @@ mod wan;
 use crate::node::NodeDef;
 pub(crate) use rebatch::is_of_lists;
 
-static FAMILIES: [&[NodeDef]; 49] = [
+static FAMILIES: [&[NodeDef]; 50] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -70,6 +71,7 @@ static FAMILIES: [&[NodeDef]; 49] = [
     vae::NODES,
     sampler::NODES,
     custom::NODES,
+    guiders::NODES,
     samplers::NODES,
     sigmas::NODES,
     image::NODES,

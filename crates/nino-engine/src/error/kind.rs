@@ -105,6 +105,7 @@ impl EngineError {
             | EngineError::NoAudioEncoder { .. }
             | EngineError::NoSkippedLayers { .. }
             | EngineError::NoStretch { .. }
+            | EngineError::ThirdPrompt { .. }
             | EngineError::KeptReferences { .. }
             | EngineError::UsoStates { .. }
             | EngineError::StyleBias { .. }

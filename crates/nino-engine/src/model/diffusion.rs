@@ -5,6 +5,7 @@ use super::few_steps;
 use super::identity::{NetId, Origin, Part};
 use super::levels;
 use super::lora::{Loras, Source};
+use super::perpendicular::EmptyPrompt;
 use super::skip::SkipLayers;
 use crate::decode::Precision;
 use crate::{Conditioning, EngineError, StyleTokens};
@@ -32,6 +33,8 @@ pub struct DiffusionModel {
     /// What is done to that one, in this order. ComfyUI's `CFGZeroStar` and `CFGNorm`.
     pub corrections: Vec<Correction>,
     pub(super) skip: Option<SkipLayers>,
+    /// A prompt that takes part in the guidance.
+    pub(super) empty: Option<Arc<EmptyPrompt>>,
     /// What is grey in a mask is painted later; see `SamplerOptions::gradual`.
     pub gradual_mask: Option<f32>,
     pub(super) net: Denoiser,
