@@ -7,6 +7,8 @@ Latents are after 8 steps of euler, normal, at 64 by 48 pixels; prompts PROMPT, 
 <model>/dual/<case>     DualCFGGuider: PROMPT, LAKE, NEGATIVE
 <model>/perp/<case>     PerpNegGuider: PROMPT, NEGATIVE and LAKE in the place of the empty prompt
 <model>/patch/<case>    PerpNeg, the same
+<model>/freeu/<case>    FreeU and FreeU_V2, the second one with a batch of two
+<model>/pag/<case>      PerturbedAttentionGuidance
 """
 
 import tempfile
@@ -25,8 +27,10 @@ from safetensors.torch import save_file
 HERE = Path(__file__).parent
 sys.modules.setdefault("nodes", SimpleNamespace(MAX_RESOLUTION=16384))
 from comfy_extras.nodes_cfg import CFGZeroStar  # noqa: E402
-from comfy_extras.nodes_custom_sampler import DualCFGGuider  # noqa: E402
+from comfy_extras.nodes_custom_sampler import CFGGuider, DualCFGGuider  # noqa: E402
+from comfy_extras.nodes_freelunch import FreeU, FreeU_V2  # noqa: E402
 from comfy_extras.nodes_model_advanced import RescaleCFG  # noqa: E402
+from comfy_extras.nodes_pag import PerturbedAttentionGuidance  # noqa: E402
 from comfy_extras.nodes_perpneg import PerpNeg, PerpNegGuider  # noqa: E402
 
 LAKE = "a lake, (blue:1.2) mountains"
@@ -86,6 +90,21 @@ def main(folder):
             patched = run(PerpNeg, model, lake, scale)
             given = dict(sampler="euler", scheduler="normal", size=make.SIZE, cfg=cfg)
             out[f"{name}/patch/{case}"] = oracle.sample(patched, fox, bad, **given)
+        first, second = (1.1, 1.2, 0.9, 0.2), (1.3, 1.4, 0.9, 0.2)
+        freeu = {
+            "first": (run(FreeU, model, *first), 1),
+            "second": (run(FreeU_V2, model, *second), 2),
+            "both": (run(FreeU_V2, run(FreeU, model, *first), *second), 1),
+        }
+        for case, (patched, batch) in freeu.items():
+            out[f"{name}/freeu/{case}"] = guided(run(CFGGuider, patched, fox, bad, 7.0), batch=batch)
+        perturbed = {
+            "plain": (run(PerturbedAttentionGuidance, model, 3.0), 7.0),
+            "unguided": (run(PerturbedAttentionGuidance, model, 3.0), 1.0),
+            "star": (run(PerturbedAttentionGuidance, star, 2.0), 5.0),
+        }
+        for case, (patched, cfg) in perturbed.items():
+            out[f"{name}/pag/{case}"] = guided(run(CFGGuider, patched, fox, bad, cfg))
     save_file({k: v.float().contiguous() for k, v in out.items()}, HERE / "guidance.safetensors")
 
 

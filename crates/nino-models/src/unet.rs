@@ -5,11 +5,13 @@
 mod block;
 mod config;
 mod control;
+mod freeu;
 mod sizes;
 mod union;
 
 pub use config::{Block, Config, Heads, Middle, Resample};
 pub use control::{ControlConfig, Residuals, control};
+pub use freeu::FreeU;
 
 use crate::Params;
 use block::{down, resblock, transformer, up};
@@ -53,8 +55,11 @@ pub fn unet(
         }
     }
     for (i, block) in c.output_blocks.iter().enumerate() {
-        let Some(skip) = skips.pop() else { break };
+        let Some(mut skip) = skips.pop() else { break };
         let p = &p.at(format_args!("output_blocks.{i}"));
+        for freeu in &c.freeu {
+            (h, skip) = freeu.apply(g, c.model_channels, h, skip);
+        }
         h = g.concat(&[h, skip], 3);
         h = unet_block(
             g,

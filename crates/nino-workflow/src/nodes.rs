@@ -15,6 +15,7 @@ mod filters;
 mod fit;
 mod flux;
 mod flux2;
+mod freeu;
 mod guiders;
 mod image;
 mod inpaint;
@@ -54,7 +55,7 @@ mod wan;
 use crate::node::NodeDef;
 pub(crate) use rebatch::is_of_lists;
 
-static FAMILIES: [&[NodeDef]; 50] = [
+static FAMILIES: [&[NodeDef]; 51] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -71,6 +72,7 @@ static FAMILIES: [&[NodeDef]; 50] = [
     vae::NODES,
     sampler::NODES,
     custom::NODES,
+    freeu::NODES,
     guiders::NODES,
     samplers::NODES,
     sigmas::NODES,

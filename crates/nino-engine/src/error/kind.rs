@@ -105,6 +105,7 @@ impl EngineError {
             | EngineError::NoAudioEncoder { .. }
             | EngineError::NoSkippedLayers { .. }
             | EngineError::NoStretch { .. }
+            | EngineError::UnetOnly { .. }
             | EngineError::ThirdPrompt { .. }
             | EngineError::KeptReferences { .. }
             | EngineError::UsoStates { .. }

@@ -12,6 +12,7 @@ use crate::{Conditioning, EngineError, StyleTokens};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
+use nino_models::unet::FreeU;
 use nino_models::wan_transformer::RopeScale;
 use nino_models::{Denoiser, Family, FileParams, Guidance, VectorCond};
 use nino_sample::{Blend, Correction, ModelSampling, Prediction};
@@ -143,6 +144,20 @@ impl DiffusionModel {
             | Denoiser::QwenImage(_)
             | Denoiser::Unet(_) => {}
         }
+        Ok(model)
+    }
+
+    /// The same UNet with the factors of FreeU. Other networks have none of its blocks and are an
+    /// error. ComfyUI's `FreeU` and `FreeU_V2`.
+    pub fn with_freeu(&self, freeu: FreeU) -> Result<DiffusionModel, EngineError> {
+        let mut model = self.clone();
+        let Denoiser::Unet(config) = &mut model.net else {
+            return Err(EngineError::UnetOnly {
+                model: self.name.clone(),
+                what: "FreeU",
+            });
+        };
+        config.freeu.push(freeu);
         Ok(model)
     }
 
@@ -383,7 +398,11 @@ impl DiffusionModel {
             Denoiser::Wan(config) => config.rope_scale,
             _ => None,
         };
-        format!("{spec:?}, clean references: {clean}, stretched by {stretch:?}")
+        let freeu = match &self.net {
+            Denoiser::Unet(config) => &config.freeu[..],
+            _ => &[],
+        };
+        format!("{spec:?}, clean references: {clean}, stretched by {stretch:?}, {freeu:?}")
     }
 
     /// The type that its activations are stored in. Those of Qwen-Image exceed f16. A CPU that

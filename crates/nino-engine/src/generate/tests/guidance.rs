@@ -3,7 +3,7 @@
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::conditioning::{Area, Region};
 use crate::{
-    Conditioning, DiffusionModel, EngineError, Family, Latent, LatentSize, Noise, Precision,
+    Conditioning, DiffusionModel, EngineError, Family, FreeU, Latent, LatentSize, Noise, Precision,
     SampleRequest, Third, ThreeWay, encode_text, sample, sigmas,
 };
 use nino_sample::{Blend, Correction, Options, Perpendicular, Sampler, Scheduler, Seed};
@@ -174,5 +174,25 @@ fn what_three_prompts_cannot_be_combined_with_is_an_error() {
         let error = three.sampled(model, prompts, way, (5.0, "euler", 1));
         let error = error.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn freeu_is_comfyuis() {
+    for three in Three::all() {
+        let (plain, prompts) = (three.model(), &three.prompts);
+        let first = FreeU::new([1.1, 1.2], [0.9, 0.2]);
+        let second = FreeU::new([1.3, 1.4], [0.9, 0.2]).second();
+        for (key, patches, batch) in [
+            ("first", vec![first], 1),
+            ("second", vec![second], 2),
+            ("both", vec![first, second], 1),
+        ] {
+            let patched = patches.iter().fold(plain.clone(), |model, &freeu| {
+                model.with_freeu(freeu).unwrap()
+            });
+            let found = three.sampled(&patched, prompts, None, (7.0, "euler", batch));
+            three.check(&format!("freeu/{key}"), found);
+        }
     }
 }
