@@ -14,7 +14,7 @@ pub use control::{ControlConfig, Residuals, control};
 pub use freeu::FreeU;
 
 use crate::Params;
-use block::{down, resblock, transformer, up};
+use block::{Attend, down, resblock, transformer, up};
 use nino_graph::{Graph, Node};
 
 /// The inputs of the network.
@@ -31,6 +31,8 @@ pub struct Inputs {
     pub y: Option<Node>,
     /// Embedded guidance scale `[b, guidance]`. Given exactly when the config has `guidance`.
     pub guidance: Option<Node>,
+    /// Whether the self-attention of the middle block gives its values as they are.
+    pub perturbed: bool,
 }
 
 /// `p` is at the UNet's prefix (`model.diffusion_model` in a checkpoint). `residuals` are the
@@ -108,7 +110,12 @@ fn down_path(
         let width = g.shape(h).last_dim();
         h = resblock(g, &p.at(0), c, h, emb, width);
         if depth > 0 {
-            h = transformer(g, &p.at(1), c, h, inputs.context, depth);
+            let attend = if inputs.perturbed {
+                Attend::ToItself
+            } else {
+                Attend::Everywhere
+            };
+            h = transformer(g, &p.at(1), c, h, inputs.context, depth, attend);
         }
         if second {
             h = resblock(g, &p.at(1 + depth.min(1)), c, h, emb, width);
@@ -174,7 +181,8 @@ fn unet_block(
         i += 1;
     }
     if block.depth > 0 {
-        h = transformer(g, &p.at(i), c, h, context, block.depth);
+        let attend = Attend::Everywhere;
+        h = transformer(g, &p.at(i), c, h, context, block.depth, attend);
         i += 1;
     }
     match block.resample {

@@ -15,7 +15,6 @@ mod filters;
 mod fit;
 mod flux;
 mod flux2;
-mod freeu;
 mod guiders;
 mod image;
 mod inpaint;
@@ -45,6 +44,7 @@ mod skip;
 mod strings;
 mod text;
 mod trim;
+mod unet;
 mod upscale;
 mod vae;
 mod values;
@@ -72,7 +72,7 @@ static FAMILIES: [&[NodeDef]; 51] = [
     vae::NODES,
     sampler::NODES,
     custom::NODES,
-    freeu::NODES,
+    unet::NODES,
     guiders::NODES,
     samplers::NODES,
     sigmas::NODES,

@@ -56,7 +56,7 @@ impl<'a> SampleRequest<'a> {
         } else if model.takes_guidance() {
             "a model that takes the guidance scale as an input"
         } else if model.skipped_layers().is_some() {
-            "skip-layer guidance"
+            "skip-layer or perturbed-attention guidance"
         } else if matches!(model.blend, Blend::Normed(_)) {
             "CFGNorm before the guidance"
         } else if !is_dual && model.blend != Blend::Plain {

@@ -1,4 +1,4 @@
-//! Guidance by three prompts, against ComfyUI: see `goldens/generate/guidance.py`.
+//! Guidance by three prompts and patches of UNets, against ComfyUI: see `goldens/generate/guidance.py`.
 
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::conditioning::{Area, Region};
@@ -193,6 +193,23 @@ fn freeu_is_comfyuis() {
             });
             let found = three.sampled(&patched, prompts, None, (7.0, "euler", batch));
             three.check(&format!("freeu/{key}"), found);
+        }
+    }
+}
+
+#[test]
+fn perturbed_attention_guides_as_in_comfyui() {
+    for three in Three::all() {
+        let (plain, prompts) = (three.model(), &three.prompts);
+        let star = plain.with_correction(Correction::ZeroStar);
+        for (key, model, scale, cfg) in [
+            ("plain", plain, 3.0, 7.0),
+            ("unguided", plain, 3.0, 1.0),
+            ("star", &star, 2.0, 5.0),
+        ] {
+            let patched = model.with_perturbed_attention(scale).unwrap();
+            let found = three.sampled(&patched, prompts, None, (cfg, "euler", 1));
+            three.check(&format!("pag/{key}"), found);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! UNets whose output blocks weigh what they get in another way.
+//! UNets that are changed inside: what their output blocks get, and what the middle one looks at.
 
 use crate::NodeError;
 use crate::node::table::{float, link, out};
@@ -51,6 +51,18 @@ pub(super) static NODES: &[NodeDef] = &[
             changed(call, freeu)
         },
     },
+    NodeDef {
+        class: "PerturbedAttentionGuidance",
+        display_name: "PerturbedAttentionGuidance",
+        category: PATCH,
+        inputs: &[
+            link("model", Socket::Model),
+            float("scale", 3.0, (0.0, 100.0), 0.01),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: perturbed,
+    },
 ];
 
 fn factors(call: &Call<'_, '_>) -> Result<FreeU, NodeError> {
@@ -60,4 +72,15 @@ fn factors(call: &Call<'_, '_>) -> Result<FreeU, NodeError> {
 
 fn changed(call: &Call<'_, '_>, freeu: FreeU) -> Result<Vec<Value>, NodeError> {
     Ok(vec![Value::from(call.model("model")?.with_freeu(freeu)?)])
+}
+
+fn perturbed(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
+    let model = call.model("model")?;
+    if model.skipped_layers().is_some() {
+        let text =
+            "the model is guided by perturbed attention already, and so only once".to_owned();
+        return Err(NodeError::Input(text));
+    }
+    let scale = call.float("scale")? as f32;
+    Ok(vec![Value::from(model.with_perturbed_attention(scale)?)])
 }
