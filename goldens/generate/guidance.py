@@ -85,7 +85,8 @@ def main(folder):
         for case, (patched, *told) in perp.items():
             out[f"{name}/perp/{case}"] = guided(run(PerpNegGuider, patched, fox, bad, lake, *told))
         out[f"{name}/perp/batch"] = guided(run(PerpNegGuider, model, fox, bad, lake, 7.0, 1.3), batch=2)
-        # At cfg 1 a prediction of 0 is the negative one: more of it leads to numbers that grow without bounds.
+        # At cfg 1 a prediction of 0 is the negative one. More of it leads to numbers that grow
+        # without bounds.
         for case, cfg, scale in (("plain", 7.0, 1.2), ("unguided", 1.0, 0.02)):
             patched = run(PerpNeg, model, lake, scale)
             given = dict(sampler="euler", scheduler="normal", size=make.SIZE, cfg=cfg)

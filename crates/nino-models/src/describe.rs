@@ -249,8 +249,7 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
                 guidance: None,
                 perturbed: false,
             };
-            let mode = (c.modes > 0).then_some(0);
-            unet::control(&mut g, p, &c, inputs, hint, mode);
+            unet::control(&mut g, p, &c, inputs, hint, (c.modes > 0).then_some(0));
         }
         ControlNet::Flux(c) => {
             let b = &c.blocks;

@@ -161,6 +161,13 @@ impl DiffusionModel {
         Ok(model)
     }
 
+    fn freeu(&self) -> &[FreeU] {
+        match &self.net {
+            Denoiser::Unet(config) => &config.freeu,
+            _ => &[],
+        }
+    }
+
     /// Whether a model that edits was trained to look at several pictures, spoken of by number. The
     /// first Qwen-Image-Edit was not.
     pub fn numbers_pictures(&self) -> bool {
@@ -309,6 +316,7 @@ impl DiffusionModel {
     pub(crate) fn is_as_opened(&self) -> bool {
         let id = self.id();
         let bare = self.hints.is_empty() && self.styles.is_empty() && !self.keep_references;
+        let bare = bare && self.freeu().is_empty();
         bare && id.loras.is_empty() && id.quantize.is_none() && id.controls.is_empty()
     }
 
@@ -398,10 +406,7 @@ impl DiffusionModel {
             Denoiser::Wan(config) => config.rope_scale,
             _ => None,
         };
-        let freeu = match &self.net {
-            Denoiser::Unet(config) => &config.freeu[..],
-            _ => &[],
-        };
+        let freeu = self.freeu();
         format!("{spec:?}, clean references: {clean}, stretched by {stretch:?}, {freeu:?}")
     }
 

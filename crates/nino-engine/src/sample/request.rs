@@ -85,9 +85,9 @@ impl<'a> SampleRequest<'a> {
         }
     }
 
-    /// Whether there are two sides and one prompt for each, both are for the whole picture and all the time,
-    /// both can be brought to one length, and the network has all its layers for both. A negative
-    /// prompt that is not looked at must have no area, since areas count for both sides.
+    /// Whether there are two sides and one prompt for each, both are for the whole picture and all
+    /// the time, both can be brought to one length, and the network has all its layers for both. A
+    /// negative prompt that is not looked at must have no area, since areas count for both sides.
     pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
         let whole = |c: &Conditioning| c.region.is_everything();
@@ -224,7 +224,8 @@ impl<'a> SampleRequest<'a> {
         }
         self.check_third(model)?;
         let prompts = self.positive.iter().chain(self.negative(model));
-        for prompt in prompts.chain(self.third_prompts()) {
+        let third = self.with_third_of(model).third_prompts();
+        for prompt in prompts.chain(third) {
             if let Some(places) = prompt.places
                 && !prompt.looked_at(model).is_empty()
                 && !model.net().supports_reference_method(places)

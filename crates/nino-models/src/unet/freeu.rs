@@ -1,5 +1,6 @@
-//! FreeU (Si et al. 2023): in output blocks of two widths, half of the channels are strengthened and
-//! the low frequencies of the skip connection weakened. Behavior: ComfyUI's `FreeU` and `FreeU_V2`.
+//! FreeU (Si et al. 2023): in output blocks of two widths, half of the channels are strengthened
+//! and the low frequencies of the skip connection weakened. Behavior: ComfyUI's `FreeU` and
+//! `FreeU_V2`.
 //!
 //! The filter multiplies the frequencies {-1, 0} by {-1, 0} by a factor `s`: x + (s - 1)·P·x, where
 //! P projects every channel on at most seven functions of the place.

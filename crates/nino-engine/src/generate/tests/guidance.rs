@@ -1,4 +1,5 @@
-//! Guidance by three prompts and patches of UNets, against ComfyUI: see `goldens/generate/guidance.py`.
+//! Guidance by three prompts and patches of UNets, against ComfyUI: see
+//! `goldens/generate/guidance.py`.
 
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::conditioning::{Area, Region};
@@ -164,6 +165,11 @@ fn what_three_prompts_cannot_be_combined_with_is_an_error() {
     let patched = plain.with_perpendicular(Arc::new(vec![prompts[2].clone()]), 1.0);
     for (model, way, said) in [
         (&patched, Some(ThreeWay::Nested(2.0)), "PerpNeg"),
+        (
+            &plain.with_perturbed_attention(2.0).unwrap(),
+            Some(perpendicular),
+            "perturbed-attention",
+        ),
         (&blended(Blend::Normed(1.0)), Some(perpendicular), "CFGNorm"),
         (
             &blended(Blend::Rescaled(0.7)),
@@ -211,5 +217,17 @@ fn perturbed_attention_guides_as_in_comfyui() {
             let found = three.sampled(&patched, prompts, None, (cfg, "euler", 1));
             three.check(&format!("pag/{key}"), found);
         }
+    }
+}
+
+#[test]
+fn patches_of_unets_are_errors_elsewhere() {
+    let case = Case::new("tiny_chroma", Family::Chroma);
+    let model = &case.model.diffusion;
+    for error in [
+        model.with_freeu(FreeU::new([1.1, 1.2], [0.9, 0.2])).err(),
+        model.with_perturbed_attention(3.0).err(),
+    ] {
+        assert!(matches!(error, Some(EngineError::UnetOnly { .. })));
     }
 }
