@@ -181,6 +181,9 @@ impl NodeDef {
                 ("control_after_generate", json!(true))
             }
             InputKind::Float { .. } if input.name.starts_with("cfg") => ("round", json!(0.01)),
+            InputKind::Float { .. } if self.class == "PerturbedAttentionGuidance" => {
+                ("round", json!(0.01))
+            }
             InputKind::Float { .. } if of_sampler && !is_share => ("round", json!(false)),
             InputKind::Text {
                 multiline: true, ..

@@ -8,6 +8,10 @@
 use nino_graph::{Binary, BinaryFn, Graph, Node, ReduceFn};
 use std::f64::consts::TAU;
 
+/// Coefficients are so many times a mean: sums would exceed f16, and so would, at the other end,
+/// the parts that means are made of.
+const LIFT: f64 = 16.0;
+
 /// Factors of a FreeU, an option of the user that no file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FreeU {
@@ -90,17 +94,11 @@ fn filtered(g: &mut Graph, x: Node, factor: f32) -> Node {
     let functions = functions(h, w);
     let (n, m) = (h * w, functions.len());
     let dtype = g.dtype(x);
-    // Coefficients may be long sums, so they are means: of values that f16 can hold.
-    let scaled = |scale: f64| move |v: &f64| (v * scale) as f32;
+    let rows = functions.iter().flatten();
+    let rows: Vec<f32> = rows.map(|v| (v * LIFT / n as f64) as f32).collect();
+    let places = (0..n).flat_map(|place| functions.iter().map(move |f| f[place]));
+    let places: Vec<f32> = places.map(|v| (v / LIFT) as f32).collect();
     let name = format!("low frequencies of {h}x{w}");
-    let rows: Vec<f32> = functions
-        .iter()
-        .flatten()
-        .map(scaled(1.0 / n as f64))
-        .collect();
-    let places: Vec<f32> = (0..n)
-        .flat_map(|place| functions.iter().map(move |f| f[place] as f32))
-        .collect();
     let analysis = g.constant(&format!("{name}, means, {b}"), [b, m, n], &rows.repeat(b));
     let synthesis = g.constant(&format!("{name}, {b}"), [b, n, m], &places.repeat(b));
     let (analysis, synthesis) = (g.cast(analysis, dtype), g.cast(synthesis, dtype));

@@ -5,8 +5,9 @@ use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::conditioning::{Area, Region};
 use crate::{
     Conditioning, DiffusionModel, EngineError, Family, FreeU, Latent, LatentSize, Noise, Precision,
-    SampleRequest, Third, ThreeWay, encode_text, sample, sigmas,
+    SampleRequest, Store, Third, ThreeWay, encode_text, sample, sigmas,
 };
+use nino_gpu::{Adapters, Gpu, GpuDevice};
 use nino_sample::{Blend, Correction, Options, Perpendicular, Sampler, Scheduler, Seed};
 use std::sync::Arc;
 
@@ -44,6 +45,17 @@ impl Three {
         model: &DiffusionModel,
         prompts: &[Conditioning; 3],
         way: Option<ThreeWay>,
+        told: (f32, &str, usize),
+    ) -> Result<Vec<f32>, EngineError> {
+        self.sampled_on(&self.case.store, model, prompts, way, told)
+    }
+
+    fn sampled_on(
+        &self,
+        store: &Store,
+        model: &DiffusionModel,
+        prompts: &[Conditioning; 3],
+        way: Option<ThreeWay>,
         (cfg, sampler, batch): (f32, &str, usize),
     ) -> Result<Vec<f32>, EngineError> {
         let [positive, negative, third] = prompts;
@@ -71,7 +83,7 @@ impl Three {
                 beside: 0,
                 memory: None,
             };
-            Ok(sample(&self.case.store, model, &request, c).map_err(EngineError::from))
+            Ok(sample(store, model, &request, c).map_err(EngineError::from))
         });
         Ok(made?.latent.planes())
     }
@@ -229,5 +241,28 @@ fn patches_of_unets_are_errors_elsewhere() {
         model.with_perturbed_attention(3.0).err(),
     ] {
         assert!(matches!(error, Some(EngineError::UnetOnly { .. })));
+    }
+}
+
+#[test]
+fn gpu_patches_of_unets_are_near_the_cpu() {
+    let adapters = Adapters::enumerate();
+    nino_testing::gpu_or_skip(adapters.reason.as_deref());
+    let [three, _] = Three::all();
+    let freeu = FreeU::new([1.3, 1.4], [0.9, 0.2]).second();
+    let patched = three.model().with_freeu(freeu).unwrap();
+    let patched = patched.with_perturbed_attention(3.0).unwrap();
+    let told = (7.0, "euler", 1);
+    let expected = three.sampled(&patched, &three.prompts, None, told).unwrap();
+    for gpu in Gpu::open_all(&adapters, None).unwrap() {
+        let name = gpu.info.name.clone();
+        let store = Store::new(Arc::new(GpuDevice::new(gpu)));
+        let found = three.sampled_on(&store, &patched, &three.prompts, None, told);
+        let square = |v: f32| f64::from(v) * f64::from(v);
+        let found = found.unwrap();
+        let errors = found.iter().zip(&expected).map(|(f, e)| square(f - e));
+        let nmse = errors.sum::<f64>() / expected.iter().map(|&e| square(e)).sum::<f64>();
+        println!("{name}: NMSE {nmse:.1e}");
+        assert!(nmse <= 1e-8, "{name}: NMSE {nmse:.1e}");
     }
 }
