@@ -47,11 +47,10 @@ impl Three {
         way: Option<ThreeWay>,
         told: (f32, &str, usize),
     ) -> Result<Vec<f32>, EngineError> {
-        self.sampled_on(&self.case.store, model, prompts, way, told)
+        Three::sampled_on(&self.case.store, model, prompts, way, told)
     }
 
     fn sampled_on(
-        &self,
         store: &Store,
         model: &DiffusionModel,
         prompts: &[Conditioning; 3],
@@ -257,7 +256,7 @@ fn gpu_patches_of_unets_are_near_the_cpu() {
     for gpu in Gpu::open_all(&adapters, None).unwrap() {
         let name = gpu.info.name.clone();
         let store = Store::new(Arc::new(GpuDevice::new(gpu)));
-        let found = three.sampled_on(&store, &patched, &three.prompts, None, told);
+        let found = Three::sampled_on(&store, &patched, &three.prompts, None, told);
         let square = |v: f32| f64::from(v) * f64::from(v);
         let found = found.unwrap();
         let errors = found.iter().zip(&expected).map(|(f, e)| square(f - e));
