@@ -36,6 +36,7 @@ pub fn text_to_image(prompt: &str, model: &Path, output: &Path) -> Result<(), En
     let request = SampleRequest {
         positive: &[positive],
         negative: &[negative],
+        third: None,
         latent: &Latent::empty(
             1,
             4,

@@ -196,7 +196,7 @@ pub(crate) fn sample(model: &DiffusionModel, request: &SampleRequest<'_>, sample
     if !replay::can_repeat(model, request) {
         captured.say(
             "only",
-            &"for inspection only: it has masks, regions, LoRAs or reference images",
+            &"for inspection only: it has masks, regions, a third prompt, LoRAs or reference images",
         );
     }
     captured.add(

@@ -126,6 +126,10 @@ pub enum EngineError {
          and one negative prompt of the same length, both for the whole image"
     )]
     KeptReferences { model: String },
+    #[error("{model}: {what} is for the UNets of SD 1, SD 2 and SDXL")]
+    UnetOnly { model: String, what: &'static str },
+    #[error("guidance by three prompts cannot be combined with {other}")]
+    ThirdPrompt { other: &'static str },
     #[error("{model}: its positions cannot be scaled: only Wan's can")]
     NoStretch { model: String },
     #[error(

@@ -78,21 +78,23 @@ pub use nino_media as media;
 pub use nino_media::{Audio, Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::flux::ReferenceMethod;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
+pub use nino_models::unet::FreeU;
 pub use nino_models::{Encoder, Family};
 pub use nino_sample::ksampler::Window;
 pub use nino_sample::model::{flux_mu, flux2_mu};
 pub use nino_sample::schedule;
 pub use nino_sample::{
     Adams as AdamsOptions, Adaptive as AdaptiveOptions, Blend, Correction, Error as SampleError,
-    Labelled, ModelSampling, Name, Options as SamplerOptions, Prediction, Rng, SAMPLER_NAMES,
-    SAMPLERS, SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver, nearest,
+    Labelled, ModelSampling, Name, Options as SamplerOptions, Perpendicular, Prediction, Rng,
+    SAMPLER_NAMES, SAMPLERS, SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver,
+    ThreeWay, nearest,
 };
 /// What stands for a picture in a prompt for [`encode_seen`].
 pub use nino_text::IMAGE as PICTURE;
 pub use nino_weights::{MemoryTensor, TensorReader, from_memory};
 pub use profile::{OpTotal, Profile};
 pub use sample::{
-    Noise, Preview, Reached, Remember, SampleRequest, Sampled, Unfinished, sample, sigmas,
+    Noise, Preview, Reached, Remember, SampleRequest, Sampled, Third, Unfinished, sample, sigmas,
 };
 pub use settings::{SettingsError, SettingsKeys, read_settings};
 pub use store::{Store, StoreUse};

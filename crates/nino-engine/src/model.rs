@@ -14,6 +14,7 @@ pub(crate) mod identity;
 mod levels;
 mod lora;
 mod merge;
+mod perpendicular;
 pub(crate) mod remade;
 pub(crate) mod single;
 pub(crate) mod skip;

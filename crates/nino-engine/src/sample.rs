@@ -13,6 +13,7 @@ mod rehearse;
 mod request;
 mod shape;
 mod steer;
+mod third;
 
 use crate::decode::Precision;
 use crate::model::remade;
@@ -40,6 +41,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steer::Steered;
+pub use third::Third;
 
 /// A sampled latent, and what it took.
 #[derive(Debug)]
@@ -104,6 +106,7 @@ fn sample_once(
     control: &mut Control<'_>,
 ) -> Result<Sampled, Unfinished> {
     request.check(model)?;
+    let request = &request.with_third_of(model);
     let started = Instant::now();
     let mut steered = Steered::of(model, request)?;
     if let Some(steered) = &mut steered {
@@ -190,6 +193,7 @@ pub(crate) fn check_fits(
     model: &DiffusionModel,
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineError> {
+    let request = &request.with_third_of(model);
     let steered = Steered::of(model, request)?;
     let steered = steered.as_ref().map(|steered| steered.run(request));
     let (model, request) = &steered.unwrap_or((model, *request));
@@ -280,11 +284,9 @@ impl Run<'_> {
             len: shape.item_len(),
             channels: shape.channels,
         };
-        let mut guided = Guided::new(network, &model.sampling, self.cfg()).corrected(
-            items,
-            model.blend,
-            &model.corrections,
-        );
+        let mut guided = Guided::new(network, &model.sampling, self.cfg())
+            .corrected(items, model.blend, &model.corrections)
+            .with_third(request.third.map(|third| third.way));
         let forgotten = RefCell::new(None);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
             if let Some(sigma) = sigma {

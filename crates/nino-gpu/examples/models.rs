@@ -97,6 +97,7 @@ fn record(model: &str, side: usize, dtype: DType) -> Graph {
         context: g.input("context", [2, 77, config.context_dim], dtype),
         y: config.adm_in.map(|n| g.input("y", [2, n], dtype)),
         guidance: None,
+        perturbed: false,
     };
     // As in a picture's steps: the prompt stays.
     let fixed = [Some(inputs.context), inputs.y];

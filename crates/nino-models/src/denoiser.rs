@@ -64,7 +64,8 @@ pub struct DenoiserShape {
     pub camera: bool,
     /// Which inputs of a sound-to-video model there are ([`Wants::audio`]).
     pub sound: SoundShape,
-    /// Blocks to skip, for skip-layer guidance ([`Denoiser::skippable_blocks`]).
+    /// Blocks to skip, for skip-layer guidance ([`Denoiser::skippable_blocks`]). Of a UNet, any
+    /// block stands for the self-attention of the middle one, which gives its values as they are.
     pub skipped: Vec<usize>,
 }
 

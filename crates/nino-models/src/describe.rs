@@ -247,9 +247,9 @@ fn control_graph(net: &ControlNet) -> Result<Graph, GraphError> {
                 context: g.input("context", [1, 1, c.unet.context_dim], DType::F32),
                 y: c.unet.adm_in.map(|n| g.input("y", [1, n], DType::F32)),
                 guidance: None,
+                perturbed: false,
             };
-            let mode = (c.modes > 0).then_some(0);
-            unet::control(&mut g, p, &c, inputs, hint, mode);
+            unet::control(&mut g, p, &c, inputs, hint, (c.modes > 0).then_some(0));
         }
         ControlNet::Flux(c) => {
             let b = &c.blocks;

@@ -5,14 +5,16 @@
 mod block;
 mod config;
 mod control;
+mod freeu;
 mod sizes;
 mod union;
 
 pub use config::{Block, Config, Heads, Middle, Resample};
 pub use control::{ControlConfig, Residuals, control};
+pub use freeu::FreeU;
 
 use crate::Params;
-use block::{down, resblock, transformer, up};
+use block::{Attend, down, resblock, transformer, up};
 use nino_graph::{Graph, Node};
 
 /// The inputs of the network.
@@ -29,6 +31,8 @@ pub struct Inputs {
     pub y: Option<Node>,
     /// Embedded guidance scale `[b, guidance]`. Given exactly when the config has `guidance`.
     pub guidance: Option<Node>,
+    /// Whether the self-attention of the middle block gives its values as they are.
+    pub perturbed: bool,
 }
 
 /// `p` is at the UNet's prefix (`model.diffusion_model` in a checkpoint). `residuals` are the
@@ -53,8 +57,11 @@ pub fn unet(
         }
     }
     for (i, block) in c.output_blocks.iter().enumerate() {
-        let Some(skip) = skips.pop() else { break };
+        let Some(mut skip) = skips.pop() else { break };
         let p = &p.at(format_args!("output_blocks.{i}"));
+        for freeu in &c.freeu {
+            (h, skip) = freeu.apply(g, c.model_channels, h, skip);
+        }
         h = g.concat(&[h, skip], 3);
         h = unet_block(
             g,
@@ -103,7 +110,12 @@ fn down_path(
         let width = g.shape(h).last_dim();
         h = resblock(g, &p.at(0), c, h, emb, width);
         if depth > 0 {
-            h = transformer(g, &p.at(1), c, h, inputs.context, depth);
+            let attend = if inputs.perturbed {
+                Attend::ToItself
+            } else {
+                Attend::Everywhere
+            };
+            h = transformer(g, &p.at(1), c, h, inputs.context, depth, attend);
         }
         if second {
             h = resblock(g, &p.at(1 + depth.min(1)), c, h, emb, width);
@@ -169,7 +181,8 @@ fn unet_block(
         i += 1;
     }
     if block.depth > 0 {
-        h = transformer(g, &p.at(i), c, h, context, block.depth);
+        let attend = Attend::Everywhere;
+        h = transformer(g, &p.at(i), c, h, context, block.depth, attend);
         i += 1;
     }
     match block.resample {

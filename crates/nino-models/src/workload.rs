@@ -141,6 +141,7 @@ fn record_unet(xl: bool, side: usize, dtype: DType) -> Result<Graph, VaeError> {
         context: g.input("context", [2, 77, config.context_dim], dtype),
         y: config.adm_in.map(|n| g.input("y", [2, n], dtype)),
         guidance: None,
+        perturbed: false,
     };
     // As in sampling: the conditioning is the same in every step.
     let fixed = [Some(inputs.context), inputs.y];

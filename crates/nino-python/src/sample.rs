@@ -99,6 +99,7 @@ impl Request {
             &SampleRequest {
                 positive: &self.positive,
                 negative: &self.negative,
+                third: None,
                 latent: &self.latent,
                 noise,
                 mask: self.mask.as_ref(),

@@ -2,12 +2,14 @@
 //! positive and, where it counts, the negative prompt, and combines the two predictions of x0.
 
 mod corrections;
+mod three;
 
 use crate::error::Stop;
 use crate::model::ModelSampling;
 use crate::sampler::{Denoise, Output};
 pub use corrections::{Correction, Items, SkippedLayers, combine_normed};
 use corrections::{deviation, shortened, zero_star};
+pub use three::{Perpendicular, ThreeWay};
 
 /// A network with its prompts. Whether the two prompts share a batch is its own affair.
 pub trait Network {
@@ -21,9 +23,24 @@ pub trait Network {
         negative: Option<&mut [f32]>,
     ) -> Result<(), Stop>;
 
-    /// Runs a network that does without some of its layers, for the positive prompt. Asked for
-    /// only by [`Correction::SkippedLayers`].
-    fn weaker(&mut self, input: &[f32], timestep: f32, out: &mut [f32]) -> Result<(), Stop>;
+    /// Runs the network for a prediction beside those two.
+    fn beside(
+        &mut self,
+        what: Beside,
+        input: &[f32],
+        timestep: f32,
+        out: &mut [f32],
+    ) -> Result<(), Stop>;
+}
+
+/// A prediction beside those of the positive and the negative prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// The positive prompt's by a network that does without some of its layers. Asked for only by
+    /// [`Correction::SkippedLayers`].
+    Weaker,
+    /// The third prompt's. Asked for only by a [`ThreeWay`].
+    Third,
 }
 
 /// A network made into a denoiser.
@@ -33,11 +50,12 @@ pub struct Guided<'a, N> {
     cfg: f32,
     blend: Blend,
     corrections: Vec<Correction>,
+    three: Option<ThreeWay>,
     items: Items,
     input: Vec<f32>,
     negative: Vec<f32>,
     positive: Vec<f32>,
-    weaker: Vec<f32>,
+    beside: Vec<f32>,
 }
 
 /// How the two prompts' predictions become one.
@@ -80,6 +98,7 @@ impl<'a, N: Network> Guided<'a, N> {
             cfg,
             blend: Blend::Plain,
             corrections: Vec::new(),
+            three: None,
             items: Items {
                 len: 0,
                 channels: 1,
@@ -87,8 +106,15 @@ impl<'a, N: Network> Guided<'a, N> {
             input: Vec::new(),
             negative: Vec::new(),
             positive: Vec::new(),
-            weaker: Vec::new(),
+            beside: Vec::new(),
         }
+    }
+
+    /// With a third prompt that takes part in this way.
+    #[must_use]
+    pub fn with_third(mut self, three: Option<ThreeWay>) -> Self {
+        self.three = three;
+        self
     }
 
     /// Latents of these sizes, blended and then corrected in these ways.
@@ -102,6 +128,9 @@ impl<'a, N: Network> Guided<'a, N> {
 
 impl<N: Network> Denoise for Guided<'_, N> {
     fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
+        if let Some(way) = self.three {
+            return self.denoise_by_three(way, x, sigma, out);
+        }
         let Output {
             denoised,
             uncond,
@@ -119,23 +148,7 @@ impl<N: Network> Denoise for Guided<'_, N> {
         if !needed && !negative.is_empty() {
             negative.copy_from_slice(denoised);
         }
-        for i in 0..self.corrections.len() {
-            match self.corrections[i] {
-                Correction::ZeroStar if needs_negative(self.cfg) => {
-                    zero_star(x, self.cfg, self.items, denoised, &positive, negative);
-                }
-                // There is no negative's part.
-                Correction::ZeroStar => {}
-                Correction::Norm(strength) => {
-                    shortened(strength, self.items, denoised, &positive);
-                }
-                Correction::SkippedLayers(skipped) if skipped.counts_at(sigma) => {
-                    self.weaken(x, sigma)?;
-                    skipped.apply(denoised, &positive, &self.weaker);
-                }
-                Correction::SkippedLayers(_) => {}
-            }
-        }
+        self.correct(x, sigma, self.cfg, denoised, &positive, negative)?;
         (self.negative, self.positive) = (own, positive);
         Ok(())
     }
@@ -152,6 +165,25 @@ impl<N: Network> Guided<'_, N> {
         mut negative: Option<&mut [f32]>,
         positive: &mut Vec<f32>,
     ) -> Result<(), Stop> {
+        self.predict(x, sigma, denoised, negative.as_deref_mut())?;
+        if !self.corrections.is_empty() {
+            positive.clear();
+            positive.extend_from_slice(denoised);
+        }
+        if let Some(negative) = negative {
+            self.blended(x, sigma, self.cfg, denoised, negative);
+        }
+        Ok(())
+    }
+
+    /// The prompts' predictions of x0.
+    fn predict(
+        &mut self,
+        x: &[f32],
+        sigma: f32,
+        denoised: &mut [f32],
+        mut negative: Option<&mut [f32]>,
+    ) -> Result<(), Stop> {
         let (model, timestep) = (self.model, self.model.timestep(sigma));
         let to_x0 = |v: &mut [f32]| {
             model
@@ -165,38 +197,67 @@ impl<N: Network> Guided<'_, N> {
         self.network
             .forward(&self.input, timestep, denoised, negative.as_deref_mut())?;
         to_x0(denoised);
-        if !self.corrections.is_empty() {
-            positive.clear();
-            positive.extend_from_slice(denoised);
+        if let Some(negative) = negative {
+            to_x0(negative);
         }
-        let Some(negative) = negative else {
-            return Ok(());
-        };
-        to_x0(negative);
+        Ok(())
+    }
+
+    /// Brings the negative prediction into the positive one.
+    fn blended(&self, x: &[f32], sigma: f32, cfg: f32, denoised: &mut [f32], negative: &[f32]) {
         match self.blend {
-            Blend::Plain => combine(self.cfg, denoised, negative),
+            Blend::Plain => combine(cfg, denoised, negative),
             Blend::Rescaled(multiplier) => {
                 let rescale = Rescale {
                     multiplier,
                     image_len: self.items.len,
                 };
-                combine_rescaled(x, sigma, self.cfg, rescale, denoised, negative);
+                combine_rescaled(x, sigma, cfg, rescale, denoised, negative);
             }
             Blend::Normed(strength) => {
-                combine_normed(x, self.cfg, strength, self.items, denoised, negative);
+                combine_normed(x, cfg, strength, self.items, denoised, negative);
+            }
+        }
+    }
+
+    /// Corrects what guidance by `cfg` made of these two predictions.
+    fn correct(
+        &mut self,
+        x: &[f32],
+        sigma: f32,
+        cfg: f32,
+        denoised: &mut [f32],
+        positive: &[f32],
+        negative: &[f32],
+    ) -> Result<(), Stop> {
+        for i in 0..self.corrections.len() {
+            match self.corrections[i] {
+                Correction::ZeroStar if needs_negative(cfg) => {
+                    zero_star(x, cfg, self.items, denoised, positive, negative);
+                }
+                // There is no negative's part.
+                Correction::ZeroStar => {}
+                Correction::Norm(strength) => {
+                    shortened(strength, self.items, denoised, positive);
+                }
+                Correction::SkippedLayers(skipped) if skipped.counts_at(sigma) => {
+                    self.predict_beside(Beside::Weaker, x, sigma)?;
+                    skipped.apply(denoised, positive, &self.beside);
+                }
+                Correction::SkippedLayers(_) => {}
             }
         }
         Ok(())
     }
 
-    /// The prediction of a network without some of its layers, from the input of the last call.
-    fn weaken(&mut self, x: &[f32], sigma: f32) -> Result<(), Stop> {
+    /// Another prediction, from the input of the last call.
+    fn predict_beside(&mut self, what: Beside, x: &[f32], sigma: f32) -> Result<(), Stop> {
         let timestep = self.model.timestep(sigma);
-        self.weaker.resize(x.len(), 0.0);
+        self.beside.resize(x.len(), 0.0);
         self.network
-            .weaker(&self.input, timestep, &mut self.weaker)?;
+            .beside(what, &self.input, timestep, &mut self.beside)?;
         let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
-        prediction.denoised(sigma, data, timestep, x, &mut self.weaker);
+        prediction.denoised(sigma, data, timestep, x, &mut self.beside);
         Ok(())
     }
 }

@@ -27,8 +27,8 @@ pub mod schedule;
 pub use brownian::BrownianTree;
 pub use error::{Error, Stop};
 pub use guidance::{
-    Blend, Correction, Guided, Items, Network, Rescale, SkippedLayers, combine, combine_normed,
-    combine_rescaled, needs_negative,
+    Beside, Blend, Correction, Guided, Items, Network, Perpendicular, Rescale, SkippedLayers,
+    ThreeWay, combine, combine_normed, combine_rescaled, needs_negative,
 };
 pub use inpaint::Inpaint;
 pub use model::ModelSampling;

@@ -180,7 +180,10 @@ impl NodeDef {
             InputKind::Int { .. } if input.name.ends_with("seed") => {
                 ("control_after_generate", json!(true))
             }
-            InputKind::Float { .. } if input.name == "cfg" => ("round", json!(0.01)),
+            InputKind::Float { .. } if input.name.starts_with("cfg") => ("round", json!(0.01)),
+            InputKind::Float { .. } if self.class == "PerturbedAttentionGuidance" => {
+                ("round", json!(0.01))
+            }
             InputKind::Float { .. } if of_sampler && !is_share => ("round", json!(false)),
             InputKind::Text {
                 multiline: true, ..

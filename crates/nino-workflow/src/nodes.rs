@@ -15,6 +15,7 @@ mod filters;
 mod fit;
 mod flux;
 mod flux2;
+mod guiders;
 mod image;
 mod inpaint;
 mod lanczos;
@@ -43,6 +44,7 @@ mod skip;
 mod strings;
 mod text;
 mod trim;
+mod unet;
 mod upscale;
 mod vae;
 mod values;
@@ -53,7 +55,7 @@ mod wan;
 use crate::node::NodeDef;
 pub(crate) use rebatch::is_of_lists;
 
-static FAMILIES: [&[NodeDef]; 49] = [
+static FAMILIES: [&[NodeDef]; 51] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -70,6 +72,8 @@ static FAMILIES: [&[NodeDef]; 49] = [
     vae::NODES,
     sampler::NODES,
     custom::NODES,
+    unet::NODES,
+    guiders::NODES,
     samplers::NODES,
     sigmas::NODES,
     image::NODES,

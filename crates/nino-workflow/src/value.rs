@@ -6,7 +6,7 @@ use nino_engine::media::{ClipFormat, MediaError, Stop, can_write_video, create_v
 use nino_engine::{
     Audio, AudioEncoder, AudioStates, CameraPath, Conditioning, ControlNetFile, DiffusionModel,
     Image, ImageEncoder, ImageStates, Latent, Mask, Rng, SamplerInfo, SamplerOptions, StyleModel,
-    TextEncoders, Tracks, UpscaleModel, UsoModel, VaeFile,
+    TextEncoders, ThreeWay, Tracks, UpscaleModel, UsoModel, VaeFile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -175,6 +175,8 @@ pub struct Guider {
     pub positive: Arc<Vec<Conditioning>>,
     /// Empty where the guidance is 1.
     pub negative: Arc<Vec<Conditioning>>,
+    /// More prompts, and how they take part in the guidance.
+    pub third: Option<(Arc<Vec<Conditioning>>, ThreeWay)>,
     pub cfg: f32,
 }
 

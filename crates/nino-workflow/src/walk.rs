@@ -31,6 +31,8 @@ pub const SETTINGS: &[(&str, &[ClassInput])] = &[
             ("KSamplerAdvanced", "cfg"),
             ("SamplerCustom", "cfg"),
             ("CFGGuider", "cfg"),
+            ("DualCFGGuider", "cfg_conds"),
+            ("PerpNegGuider", "cfg"),
         ],
     ),
     (
@@ -162,7 +164,11 @@ pub fn prompts(graph: &Graph, side: &'static str) -> Vec<Place> {
     let mut open: Vec<Link> = Vec::new();
     for (_, node) in graph.iter().filter(|(id, _)| reached.contains(*id)) {
         let input = match node.class.as_deref() {
-            Some("KSampler" | "KSamplerAdvanced" | "SamplerCustom" | "CFGGuider") => side,
+            Some(
+                "KSampler" | "KSamplerAdvanced" | "SamplerCustom" | "CFGGuider" | "PerpNegGuider",
+            ) => side,
+            Some("DualCFGGuider") if side == "positive" => "cond1",
+            Some("DualCFGGuider") => side,
             Some("BasicGuider") if side == "positive" => "conditioning",
             _ => continue,
         };

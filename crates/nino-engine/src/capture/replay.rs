@@ -37,6 +37,8 @@ pub(super) fn can_repeat(model: &DiffusionModel, request: &SampleRequest<'_>) ->
         bare == *c
     };
     request.mask.is_none()
+        && request.third.is_none()
+        && model.perpendicular().is_none()
         && request.frame_mask.is_empty()
         && !matches!(request.noise, Noise::SeededAt(_))
         && model.is_as_opened()
@@ -157,6 +159,7 @@ impl Captured<'_> {
         let request = SampleRequest {
             positive: &self.prompts("in.positive")?,
             negative: &self.prompts("in.negative")?,
+            third: None,
             latent: &latent,
             noise,
             mask: None,

@@ -47,6 +47,7 @@ fn captured_stages_come_out_the_same_again() {
     let request = SampleRequest {
         positive: &positive,
         negative: &negative,
+        third: None,
         latent: &Latent::empty(1, 4, LatentSize::picture(8, 8)),
         noise: Noise::Seeded,
         mask: None,

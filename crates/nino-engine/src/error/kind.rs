@@ -105,6 +105,8 @@ impl EngineError {
             | EngineError::NoAudioEncoder { .. }
             | EngineError::NoSkippedLayers { .. }
             | EngineError::NoStretch { .. }
+            | EngineError::UnetOnly { .. }
+            | EngineError::ThirdPrompt { .. }
             | EngineError::KeptReferences { .. }
             | EngineError::UsoStates { .. }
             | EngineError::StyleBias { .. }

@@ -134,6 +134,7 @@ impl<'a> Passes<'a> {
         SampleRequest {
             positive: std::slice::from_ref(positive),
             negative: std::slice::from_ref(negative),
+            third: None,
             latent,
             noise: if pass.add_noise {
                 Noise::Seeded

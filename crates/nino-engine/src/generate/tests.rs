@@ -8,6 +8,7 @@ mod encoders;
 mod flux;
 mod flux2;
 mod flux_lora;
+mod guidance;
 mod image;
 mod klein;
 mod krea2;

@@ -1,12 +1,14 @@
 //! Guidance away from what a network makes without some of its blocks. ComfyUI's
-//! `SkipLayerGuidanceDiT` and `SkipLayerGuidanceDiTSimple`.
+//! `SkipLayerGuidanceDiT` and `SkipLayerGuidanceDiTSimple`, and its `PerturbedAttentionGuidance`.
 
 use crate::{DiffusionModel, EngineError};
+use nino_models::Denoiser;
 use nino_sample::{Correction, SkippedLayers};
 
 /// Blocks that are left out, and what for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkipLayers {
+    /// Of a UNet, any block stands for the self-attention of the middle one.
     blocks: Vec<usize>,
     /// Noise levels between which they are left out: from the first down to the second.
     sigmas: (f64, f64),
@@ -79,6 +81,29 @@ impl DiffusionModel {
                 self.sampling.percent_to_sigma(end),
             ),
             way,
+        });
+        let guidance = model.skip.as_ref().and_then(SkipLayers::guidance);
+        model.corrections.extend(guidance);
+        Ok(model)
+    }
+
+    /// The same UNet, guided away from what it makes where the self-attention of its middle block
+    /// gives its values as they are (Ahn et al. 2024). ComfyUI's `PerturbedAttentionGuidance`.
+    pub fn with_perturbed_attention(&self, scale: f32) -> Result<DiffusionModel, EngineError> {
+        if !matches!(self.net, Denoiser::Unet(_)) {
+            return Err(EngineError::UnetOnly {
+                model: self.name.clone(),
+                what: "perturbed-attention guidance",
+            });
+        }
+        let mut model = self.clone();
+        model.skip = (scale > 0.0).then(|| SkipLayers {
+            blocks: vec![0],
+            sigmas: (f64::INFINITY, 0.0),
+            way: SkipWay::Apart {
+                scale,
+                rescale: 0.0,
+            },
         });
         let guidance = model.skip.as_ref().and_then(SkipLayers::guidance);
         model.corrections.extend(guidance);

@@ -3,6 +3,7 @@
 //! `get_area_and_mult`.
 
 use super::denoise::Rect;
+use super::regions::Side;
 use super::{LatentShape, SampleRequest};
 use crate::conditioning::{Area, Conditioning, Region};
 use crate::{EngineError, Mask};
@@ -17,31 +18,41 @@ const LEAST_SIDE: usize = 8;
 pub(super) struct Placed<'p> {
     pub(super) prompt: &'p Conditioning,
     pub(super) region: &'p Region,
-    pub(super) negative: bool,
+    pub(super) side: Side,
     /// The mask at the latent's size.
     mask: Option<Mask>,
     /// The area as it was asked for: it may reach beyond the latent.
     area: Option<Rect>,
 }
 
-/// The prompts of both sides with their places. An area that only one side has is given to the
-/// other side, too, with that side's prompt for the smallest area around it.
+/// The prompts of all sides with their places. An area that only one side has is given to the
+/// others, too, with that side's prompt for the smallest area around it.
 pub(super) fn place<'p>(request: &SampleRequest<'p>) -> Vec<Placed<'p>> {
     let shape = LatentShape::of(request.latent);
-    let of = |prompts: &'p [Conditioning], negative: bool| -> Vec<Placed<'p>> {
-        let placed = prompts.iter().map(|p| Placed::new(p, shape, negative));
+    let of = |prompts: &'p [Conditioning], side: Side| -> Vec<Placed<'p>> {
+        let placed = prompts.iter().map(|p| Placed::new(p, shape, side));
         placed.collect()
     };
-    let mut positive = of(request.positive, false);
-    let mut negative = of(request.negative, true);
-    give_areas(&positive, &mut negative);
-    give_areas(&negative, &mut positive);
-    positive.append(&mut negative);
-    positive
+    let mut sides = [
+        of(request.positive, Side::Positive),
+        of(request.third_prompts(), Side::Third),
+        of(request.negative, Side::Negative),
+    ];
+    // What a model brings along has no area, and is given none.
+    let is_own = request.third.is_some_and(|third| third.is_patch());
+    let is_placed = |side: usize| side != 1 || !is_own;
+    for from in 0..sides.len() {
+        let given = sides[from].clone();
+        let others = sides.iter_mut().enumerate();
+        for (_, to) in others.filter(|(to, _)| *to != from && is_placed(*to)) {
+            give_areas(&given, to);
+        }
+    }
+    sides.into_iter().flatten().collect()
 }
 
 impl<'p> Placed<'p> {
-    fn new(prompt: &'p Conditioning, shape: LatentShape, negative: bool) -> Placed<'p> {
+    fn new(prompt: &'p Conditioning, shape: LatentShape, side: Side) -> Placed<'p> {
         let region = &prompt.region;
         let mask = region.mask.as_ref();
         let mask = mask.map(|m| m.resized(shape.width, shape.height));
@@ -52,7 +63,7 @@ impl<'p> Placed<'p> {
         Placed {
             prompt,
             region,
-            negative,
+            side,
             mask,
             area,
         }
@@ -179,7 +190,7 @@ fn give_areas<'p>(from: &[Placed<'p>], to: &mut Vec<Placed<'p>>) {
         };
         let added = Placed {
             prompt: smallest.prompt,
-            negative: smallest.negative,
+            side: smallest.side,
             ..given.clone()
         };
         to.push(added);

@@ -10,7 +10,7 @@ use super::{SampleRequest, open, spec};
 use crate::store::Lease;
 use crate::{Control, DiffusionModel, EngineError, Store};
 use nino_models::KvCache;
-use nino_sample::{Network, Stop};
+use nino_sample::{Beside, Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -145,7 +145,13 @@ impl Network for &mut Cached<'_> {
         })
     }
 
-    fn weaker(&mut self, _input: &[f32], _timestep: f32, _out: &mut [f32]) -> Result<(), Stop> {
-        unreachable!("a request that leaves out layers is not plain")
+    fn beside(
+        &mut self,
+        _what: Beside,
+        _input: &[f32],
+        _timestep: f32,
+        _out: &mut [f32],
+    ) -> Result<(), Stop> {
+        unreachable!("a request with more predictions than two is not plain")
     }
 }

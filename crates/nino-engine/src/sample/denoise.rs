@@ -8,7 +8,7 @@ use crate::store::Lease;
 use crate::{Conditioning, DiffusionModel, EngineError};
 use nino_graph::{Node, RunOptions, Session};
 use nino_models::wan_transformer::MOTION_FRAMES;
-use nino_sample::{Network, Stop};
+use nino_sample::{Beside, Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -368,8 +368,14 @@ impl Network for &mut Whole<'_> {
         })
     }
 
-    fn weaker(&mut self, _input: &[f32], _timestep: f32, _out: &mut [f32]) -> Result<(), Stop> {
-        unreachable!("a request that leaves out layers is not plain")
+    fn beside(
+        &mut self,
+        _what: Beside,
+        _input: &[f32],
+        _timestep: f32,
+        _out: &mut [f32],
+    ) -> Result<(), Stop> {
+        unreachable!("a request with more predictions than two is not plain")
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::skip::SkipLayers;
 use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
 use nino_models::KvCache;
-use nino_sample::{ModelSampling, Network, Stop};
+use nino_sample::{Beside, ModelSampling, Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +40,17 @@ pub(super) enum Side {
     Negative,
     /// The positive prompt as a network without some of its layers sees it.
     Weaker,
+    /// The third prompt; see [`super::Third`].
+    Third,
+}
+
+impl Side {
+    pub(super) fn of(what: Beside) -> Side {
+        match what {
+            Beside::Weaker => Side::Weaker,
+            Beside::Third => Side::Third,
+        }
+    }
 }
 
 /// The networks of all prompts: one for each size and length, which run by turns in one arena.
@@ -81,7 +92,7 @@ impl<'a> Regions<'a> {
             let (rect, network) = (*rect, *network);
             prompts[network].push(Prompt {
                 conditioning: placed.prompt,
-                negative: placed.negative,
+                negative: placed.side != Side::Positive,
                 rect,
             });
             let (start, end) = placed.region.percent;
@@ -263,8 +274,14 @@ impl Network for &mut Regions<'_> {
         })
     }
 
-    fn weaker(&mut self, input: &[f32], timestep: f32, out: &mut [f32]) -> Result<(), Stop> {
-        self.side(Side::Weaker, input, timestep, out)
+    fn beside(
+        &mut self,
+        what: Beside,
+        input: &[f32],
+        timestep: f32,
+        out: &mut [f32],
+    ) -> Result<(), Stop> {
+        self.side(Side::of(what), input, timestep, out)
             .map_err(|error| {
                 self.error = Some(error);
                 Stop
@@ -302,12 +319,12 @@ impl<'r> Turns<'r> {
         let is_guided = request.is_guided(model);
         let (mut specs, mut all) = (Vec::<PlanSpec>::new(), Vec::new());
         for placed in place(request) {
-            if placed.negative && !is_guided {
+            if placed.side == Side::Negative && !is_guided {
                 continue;
             }
             let rect = placed.rect(LatentShape::of(request.latent))?;
             let whole = spec(store, model, request, placed.prompt, rect);
-            for (side, skipping, skipped) in sides(model.skipped_layers(), placed.negative) {
+            for (side, skipping, skipped) in sides(model.skipped_layers(), placed.side) {
                 let spec = PlanSpec {
                     skipped: skipped.to_vec(),
                     ..whole.clone()
@@ -335,18 +352,17 @@ impl<'r> Turns<'r> {
 
 /// What a prompt is run for: on which side, whether only while layers are left out or only while
 /// none are, and which layers are left out.
-fn sides(skip: Option<&SkipLayers>, negative: bool) -> Vec<(Side, Option<bool>, &[usize])> {
-    match (skip, negative) {
-        (Some(skip), true) if skip.is_negative() => vec![
+fn sides(skip: Option<&SkipLayers>, side: Side) -> Vec<(Side, Option<bool>, &[usize])> {
+    match (skip, side) {
+        (Some(skip), Side::Negative) if skip.is_negative() => vec![
             (Side::Negative, Some(false), &[]),
             (Side::Negative, Some(true), skip.blocks()),
         ],
-        (Some(skip), false) if !skip.is_negative() => vec![
+        (Some(skip), Side::Positive) if !skip.is_negative() => vec![
             (Side::Positive, None, &[]),
             (Side::Weaker, None, skip.blocks()),
         ],
-        (_, true) => vec![(Side::Negative, None, &[])],
-        (_, false) => vec![(Side::Positive, None, &[])],
+        (_, side) => vec![(side, None, &[])],
     }
 }
 

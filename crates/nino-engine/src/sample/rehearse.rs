@@ -10,7 +10,7 @@ use super::{Noise, Run, SampleRequest, open, plan};
 use crate::store::Lease;
 use crate::{Control, DiffusionModel, EngineError, Latent, LatentSize, Stage, Store};
 use nino_graph::RunOptions;
-use nino_sample::{Network, Stop};
+use nino_sample::{Beside, Network, Stop};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ pub(crate) fn rehearse(
     control: &mut Control<'_>,
 ) -> Result<(), EngineError> {
     request.check(model)?;
+    let request = &request.with_third_of(model);
     let steered = Steered::of(model, request)?;
     let steered = steered.as_ref().map(|steered| steered.run(request));
     let (model, request) = &steered.unwrap_or((model, *request));
@@ -99,8 +100,14 @@ impl Network for Rehearsed<'_> {
         Ok(())
     }
 
-    fn weaker(&mut self, _input: &[f32], _timestep: f32, out: &mut [f32]) -> Result<(), Stop> {
-        self.run(Side::Weaker)?;
+    fn beside(
+        &mut self,
+        what: Beside,
+        _input: &[f32],
+        _timestep: f32,
+        out: &mut [f32],
+    ) -> Result<(), Stop> {
+        self.run(Side::of(what))?;
         out.fill(0.0);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a sampling run is told, and whether it can be meant.
 
 use super::denoise::{Prompt, Rect};
-use super::{LatentShape, Preview};
+use super::{LatentShape, Preview, Third};
 use crate::conditioning::common_multiple;
 use crate::decode::Precision;
 use crate::{Conditioning, DiffusionModel, EngineError, Latent, Mask};
@@ -14,6 +14,8 @@ pub struct SampleRequest<'a> {
     pub positive: &'a [Conditioning],
     /// Needed where `cfg` is not 1, or the sampler always looks at them.
     pub negative: &'a [Conditioning],
+    /// A third side of prompts, and how it takes part.
+    pub third: Option<Third<'a>>,
     /// What sampling starts from, in the VAE's units; zeros for text to image.
     pub latent: &'a Latent,
     pub noise: Noise<'a>,
@@ -67,7 +69,11 @@ pub enum Noise<'a> {
 impl<'a> SampleRequest<'a> {
     /// Whether the negative prompt is looked at.
     pub(super) fn is_guided(&self, model: &DiffusionModel) -> bool {
-        (needs_negative(self.cfg) && !model.takes_guidance()) || self.sampler.cfg_pp
+        let needs_negative = match self.third {
+            Some(third) => third.way.needs_negative(self.cfg),
+            None => needs_negative(self.cfg) && !model.takes_guidance(),
+        };
+        needs_negative || self.sampler.cfg_pp
     }
 
     /// The negative prompts, where they are looked at.
@@ -79,9 +85,9 @@ impl<'a> SampleRequest<'a> {
         }
     }
 
-    /// Whether there is one prompt for each side, both are for the whole picture and all the time,
-    /// both can be brought to one length, and the network has all its layers for both. A negative
-    /// prompt that is not looked at must have no area, since areas count for both sides.
+    /// Whether there are two sides and one prompt for each, both are for the whole picture and all
+    /// the time, both can be brought to one length, and the network has all its layers for both. A
+    /// negative prompt that is not looked at must have no area, since areas count for both sides.
     pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
         let whole = |c: &Conditioning| c.region.is_everything();
@@ -89,6 +95,7 @@ impl<'a> SampleRequest<'a> {
             && self.negative.iter().all(|c| !c.region.has_area())
             && (!model.net().counts_tokens() || self.has_one_length(model))
             && model.skipped_layers().is_none()
+            && self.third.is_none()
     }
 
     /// Whether all prompts have as many tokens, of text and of latents to look at.
@@ -133,12 +140,16 @@ impl<'a> SampleRequest<'a> {
     /// larger.
     pub(super) fn host_bytes(&self) -> usize {
         const VECTORS: usize = 20;
+        // The third prediction and copies of the others.
+        const MORE_VECTORS: usize = 4;
         let shape = LatentShape::of(self.latent);
         let latent = shape.len() * size_of::<f32>();
         let prompts = self.positive.iter().chain(self.negative);
+        let prompts = prompts.chain(self.third_prompts());
         let shown = |p: &Conditioning| p.clip.camera_bytes(shape) + p.clip.sound.bytes(shape.batch);
         let shown: usize = prompts.map(shown).sum();
-        VECTORS * latent + self.sampler.noise_bytes(latent) + shown + self.beside
+        let vectors = VECTORS + self.third.map_or(0, |_| MORE_VECTORS);
+        vectors * latent + self.sampler.noise_bytes(latent) + shown + self.beside
     }
 
     /// The mask for every value of the latent, `[b, c, t, h, w]`; `None` where all is to be made.
@@ -211,7 +222,10 @@ impl<'a> SampleRequest<'a> {
                 found: self.frame_mask.len(),
             });
         }
-        for prompt in self.positive.iter().chain(self.negative(model)) {
+        self.check_third(model)?;
+        let prompts = self.positive.iter().chain(self.negative(model));
+        let third = self.with_third_of(model).third_prompts();
+        for prompt in prompts.chain(third) {
             if let Some(places) = prompt.places
                 && !prompt.looked_at(model).is_empty()
                 && !model.net().supports_reference_method(places)

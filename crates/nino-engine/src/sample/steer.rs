@@ -1,7 +1,7 @@
 //! Prompts that are steered by `ControlNet`s: which networks a run needs, pictures encoded for
 //! those that see them so, and when each counts.
 
-use super::{LatentShape, SampleRequest};
+use super::{LatentShape, SampleRequest, Third};
 use crate::encode::encode_image;
 use crate::model::Steering;
 use crate::{
@@ -16,6 +16,7 @@ pub(super) struct Steered {
     model: DiffusionModel,
     positive: Vec<Conditioning>,
     negative: Vec<Conditioning>,
+    third: Vec<Conditioning>,
 }
 
 impl Steered {
@@ -24,18 +25,23 @@ impl Steered {
         model: &DiffusionModel,
         request: &SampleRequest<'_>,
     ) -> Result<Option<Steered>, EngineError> {
-        let mut all = request.positive.iter().chain(request.negative);
+        let all = request.positive.iter().chain(request.negative);
+        let mut all = all.chain(request.third_prompts());
         if model.hints().is_empty() && all.all(|prompt| prompt.hints.is_empty()) {
             return Ok(None);
         }
         let (mut positive, mut negative) = (request.positive.to_vec(), request.negative.to_vec());
+        let mut third = request.third_prompts().to_vec();
+        let is_own = request.third.is_some_and(|third| third.is_patch());
         let shared = positive.iter().flat_map(|prompt| &prompt.hints);
         let shared: Vec<Arc<Hint>> = shared.filter(|hint| hint.both_sides).cloned().collect();
-        for prompt in negative.iter_mut().filter(|prompt| prompt.hints.is_empty()) {
+        let others = third.iter_mut().filter(|_| !is_own).chain(&mut negative);
+        for prompt in others.filter(|prompt| prompt.hints.is_empty()) {
             prompt.hints.clone_from(&shared);
         }
         // What steers the model steers every prompt.
-        for prompt in positive.iter_mut().chain(&mut negative) {
+        let all = positive.iter_mut().chain(&mut negative);
+        for prompt in all.chain(&mut third) {
             prompt.hints.extend_from_slice(model.hints());
             for hint in prompt.hints.iter_mut().filter(|h| h.net.is_lora()) {
                 let net = hint.net.for_model(model)?;
@@ -47,7 +53,7 @@ impl Steered {
         } else {
             &[]
         };
-        let all = positive.iter().chain(looked_at);
+        let all = positive.iter().chain(looked_at).chain(&third);
         let steering = Steering::of(all.map(|prompt| &prompt.hints[..]));
         if steering.nets().is_empty() {
             return Ok(None);
@@ -59,6 +65,7 @@ impl Steered {
             model: model.steered(steering),
             positive,
             negative,
+            third,
         }))
     }
 
@@ -70,6 +77,10 @@ impl Steered {
         let request = SampleRequest {
             positive: &self.positive,
             negative: &self.negative,
+            third: request.third.map(|third| Third {
+                prompts: &self.third,
+                ..third
+            }),
             ..*request
         };
         (&self.model, request)
@@ -84,6 +95,7 @@ impl Steered {
     ) -> Result<(), EngineError> {
         let mut made: Vec<(Arc<Hint>, Arc<Hint>)> = Vec::new();
         let prompts = self.positive.iter_mut().chain(&mut self.negative);
+        let prompts = prompts.chain(&mut self.third);
         for hint in prompts.flat_map(|prompt| &mut prompt.hints) {
             let known = made.iter().find(|(given, _)| Arc::ptr_eq(given, hint));
             let encoded = match known {

@@ -60,6 +60,7 @@ impl Bench {
         let request = SampleRequest {
             positive: &parts.prompts,
             negative: &[],
+            third: None,
             latent: &parts.latent,
             noise: parts.noise.as_deref().map_or(Noise::Seeded, Noise::Given),
             mask: None,
@@ -159,6 +160,7 @@ fn predictions_that_overflow_half_precision_are_made_again_in_f32() {
         let request = SampleRequest {
             positive: std::slice::from_ref(&bench.prompt),
             negative: &[],
+            third: None,
             latent: &latent,
             noise: Noise::Seeded,
             mask: None,

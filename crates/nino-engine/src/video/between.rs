@@ -103,6 +103,7 @@ pub fn make_between(
         let run = SampleRequest {
             positive: std::slice::from_ref(&prompt),
             negative: std::slice::from_ref(&negative),
+            third: None,
             latent: &latent,
             noise: Noise::Given(&drawn),
             mask: None,

@@ -216,6 +216,7 @@ impl VideoRequest {
         SampleRequest {
             positive: std::slice::from_ref(&shown.positive),
             negative: std::slice::from_ref(&shown.negative),
+            third: None,
             latent,
             noise: if expert == 0 {
                 Noise::Seeded

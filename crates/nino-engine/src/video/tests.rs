@@ -134,6 +134,7 @@ impl Case {
         let run = SampleRequest {
             positive: &told.sides[..1],
             negative: &told.sides[1..],
+            third: None,
             latent: &told.latent,
             noise: told.noise,
             mask: None,

@@ -199,8 +199,13 @@ impl Denoiser {
                     context,
                     y,
                     guidance,
+                    perturbed: !shape.skipped.is_empty(),
                 };
-                let control_unet_inputs = unet::Inputs { x, ..inputs };
+                let control_unet_inputs = unet::Inputs {
+                    x,
+                    perturbed: false,
+                    ..inputs
+                };
                 let mut residuals = Vec::new();
                 for (p, spec, control) in control_params(params, shape, &control_nets) {
                     let outputs = match &spec.net {

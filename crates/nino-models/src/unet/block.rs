@@ -35,6 +35,13 @@ pub(super) fn resblock(
     g.add(shortcut, h)
 }
 
+/// What every place looks at in self-attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attend {
+    Everywhere,
+    ToItself,
+}
+
 pub(super) fn transformer(
     g: &mut Graph,
     p: &Params,
@@ -42,6 +49,7 @@ pub(super) fn transformer(
     x: Node,
     context: Node,
     depth: usize,
+    attend: Attend,
 ) -> Node {
     let shape = g.shape(x);
     let (b, n, d) = (shape[0], shape[1] * shape[2], shape[3]);
@@ -55,6 +63,7 @@ pub(super) fn transformer(
             c,
             h,
             context,
+            attend,
         );
     }
     h = p.linear(g, "proj_out", h, d);
@@ -62,9 +71,19 @@ pub(super) fn transformer(
     g.add(x, h)
 }
 
-fn transformer_block(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> Node {
+fn transformer_block(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    x: Node,
+    context: Node,
+    attend: Attend,
+) -> Node {
     let h = p.layer_norm(g, "norm1", x, EPS);
-    let h = attention(g, &p.at("attn1"), c, h, h);
+    let h = match attend {
+        Attend::Everywhere => attention(g, &p.at("attn1"), c, h, h),
+        Attend::ToItself => values(g, &p.at("attn1"), h),
+    };
     let x = g.add(x, h);
     let h = p.layer_norm(g, "norm2", x, EPS);
     let h = attention(g, &p.at("attn2"), c, h, context);
@@ -87,6 +106,13 @@ fn attention(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> N
     let y = g.attention(q, k, v, None);
     let y = g.reshape(y, [b, n, d]);
     p.linear(g, "to_out.0", y, d)
+}
+
+/// Attention of every place of x `[b, n, d]` to itself.
+fn values(g: &mut Graph, p: &Params, x: Node) -> Node {
+    let d = g.shape(x).last_dim();
+    let v = p.linear_no_bias(g, "to_v", x, d);
+    p.linear(g, "to_out.0", v, d)
 }
 
 /// GEGLU: one half of the first layer's output gates the other.

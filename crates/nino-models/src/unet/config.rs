@@ -1,6 +1,7 @@
 //! Hyperparameters of a UNet. The blocks are read from tensor names and shapes, so that distilled
 //! variants need no table.
 
+use super::FreeU;
 use crate::Find;
 use nino_graph::Shape;
 
@@ -22,6 +23,8 @@ pub struct Config {
     pub output_blocks: Vec<Block>,
     /// Groups of every norm.
     pub groups: usize,
+    /// Options of the user, applied in this order.
+    pub freeu: Vec<FreeU>,
 }
 
 /// How the width of an attention layer is split into heads.
@@ -158,6 +161,7 @@ impl Config {
             middle,
             output_blocks,
             groups: 32,
+            freeu: Vec::new(),
         })
     }
 }

@@ -39,6 +39,7 @@ impl Config {
             middle: SD.middle(),
             output_blocks: SD.output_blocks(),
             groups: 32,
+            freeu: Vec::new(),
         }
     }
 

@@ -260,6 +260,7 @@ fn unet(golden: &Golden, c: unet::Config, dtype: DType) -> Recorded {
         context: get(&mut g, "in.context", dtype),
         y: c.adm_in.map(|_| get(&mut g, "in.y", dtype)),
         guidance: c.guidance.map(|_| get(&mut g, "in.guidance", dtype)),
+        perturbed: false,
     };
     let out = unet::unet(&mut g, &golden.params(), &c, nodes, &[]);
     g.output(out);
@@ -408,6 +409,7 @@ fn built_in_unets_have_the_published_sizes() {
             context: g.input("context", [2, 77, c.context_dim], DType::F16),
             y: c.adm_in.map(|n| g.input("y", [2, n], DType::F16)),
             guidance: None,
+            perturbed: false,
         };
         let out = unet::unet(&mut g, &Params::uniform(DType::F16), &c, nodes, &[]);
         assert_eq!(*g.shape(out), [2, 16, 16, 4]);

@@ -6,8 +6,8 @@ use std::cell::Cell;
 use nino_sample::ksampler::{self, Job};
 use nino_sample::noise::initial;
 use nino_sample::{
-    Denoise, Error, Guided, Network, Options, Output, Rng, SAMPLERS, Sampler, Scheduler, Seed,
-    StepNoiseKind, Stop,
+    Beside, Denoise, Error, Guided, Network, Options, Output, Rng, SAMPLERS, Sampler, Scheduler,
+    Seed, StepNoiseKind, Stop,
 };
 
 use crate::golden::{MODELS, model};
@@ -199,7 +199,14 @@ impl Network for &mut Counting {
         Ok(())
     }
 
-    fn weaker(&mut self, input: &[f32], timestep: f32, out: &mut [f32]) -> Result<(), Stop> {
+    fn beside(
+        &mut self,
+        what: Beside,
+        input: &[f32],
+        timestep: f32,
+        out: &mut [f32],
+    ) -> Result<(), Stop> {
+        assert_eq!(what, Beside::Weaker);
         self.weaker += 1;
         out.iter_mut()
             .zip(input)

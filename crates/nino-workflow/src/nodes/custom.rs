@@ -7,7 +7,7 @@ use crate::node::{InputDef, NodeDef, OutputDef};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Guider, Noise, Value};
-use nino_engine::{Rng, Seed};
+use nino_engine::{Rng, Seed, Third};
 use std::sync::Arc;
 
 const CUSTOM: &str = "model/sampling/custom";
@@ -100,6 +100,7 @@ pub(super) static NODES: &[NodeDef] = &[
                 model: call.model("model")?,
                 positive: call.prompts("conditioning")?,
                 negative: Arc::default(),
+                third: None,
                 cfg: 1.0,
             }))])
         },
@@ -126,6 +127,7 @@ fn guider(call: &Call<'_, '_>) -> Result<Guider, NodeError> {
         model: call.model("model")?,
         positive: call.prompts("positive")?,
         negative: call.prompts("negative")?,
+        third: None,
         cfg: call.float("cfg")? as f32,
     })
 }
@@ -157,10 +159,13 @@ fn guided(
 ) -> Result<Vec<Value>, NodeError> {
     let (sampler, sigmas) = (call.sampler("sampler")?, call.sigmas("sigmas")?);
     let latents = call.latents("latent_image")?;
+    let third = guider.third.as_ref();
+    let third = third.map(|(prompts, way)| Third { prompts, way: *way });
     let sampling = Sampling {
         model: &guider.model,
         positive: &guider.positive,
         negative: &guider.negative,
+        third,
         cfg: guider.cfg,
         sampler: sampler.info,
         options: &sampler.options,

@@ -11,15 +11,16 @@ const GROWN: &str = "COMFY_AUTOGROW_V3";
 const CHOICE: &str = "COMFY_DYNAMICCOMBO_V3";
 
 /// Classes that ComfyUI warns of, because others have taken their place.
-const DEPRECATED: [&str; 5] = [
+const DEPRECATED: [&str; 6] = [
     "ControlNetApply",
     "ControlNetApplySD3",
     "ImageBatch",
     "ImageCrop",
     "LatentBatch",
+    "PerpNeg",
 ];
 /// Classes that ComfyUI may change.
-const EXPERIMENTAL: [&str; 26] = [
+const EXPERIMENTAL: [&str; 28] = [
     "CFGNorm",
     "CLIPAttentionMultiply",
     "ComfySwitchNode",
@@ -32,6 +33,8 @@ const EXPERIMENTAL: [&str; 26] = [
     "LatentOperationSharpen",
     "LatentOperationTonemapReinhard",
     "ManualSigmas",
+    "PerpNeg",
+    "PerpNegGuider",
     "ModelPatchLoader",
     "QwenImageDiffsynthControlnet",
     "ResizeImagesByLongerEdge",

@@ -10,7 +10,8 @@ use crate::types::Socket;
 use crate::value::{Latents, Value};
 use nino_engine::{
     Conditioning, DiffusionModel, Latent, LatentSize, Mask, Noise, Rng, SAMPLERS, SampleRequest,
-    Sampled, SamplerInfo, SamplerOptions, Scheduler, Seed, Unfinished, Window, sample, sigmas,
+    Sampled, SamplerInfo, SamplerOptions, Scheduler, Seed, Third, Unfinished, Window, sample,
+    sigmas,
 };
 
 pub(super) const STEPS: (i128, i128) = (0, 10_000);
@@ -135,6 +136,7 @@ fn plain(
         model,
         positive: &call.prompts("positive")?,
         negative: &call.prompts("negative")?,
+        third: None,
         cfg: call.float("cfg")? as f32,
         sampler,
         options: &SamplerOptions::default(),
@@ -154,6 +156,7 @@ pub(super) struct Sampling<'a> {
     pub(super) model: &'a DiffusionModel,
     pub(super) positive: &'a [Conditioning],
     pub(super) negative: &'a [Conditioning],
+    pub(super) third: Option<Third<'a>>,
     pub(super) cfg: f32,
     pub(super) sampler: &'static SamplerInfo,
     pub(super) options: &'a SamplerOptions,
@@ -179,6 +182,7 @@ impl Sampling<'_> {
         let request = SampleRequest {
             positive: self.positive,
             negative: self.negative,
+            third: self.third,
             latent: &latent,
             noise,
             mask,

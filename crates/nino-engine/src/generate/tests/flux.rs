@@ -267,6 +267,7 @@ pub(super) fn sampled(
     let run = SampleRequest {
         positive: std::slice::from_ref(prompt),
         negative: &[],
+        third: None,
         latent: &Latent::empty(
             1,
             16,

@@ -64,6 +64,7 @@ fn sampled(case: &Case, prompt: &Conditioning) -> Vec<f32> {
     let run = SampleRequest {
         positive: std::slice::from_ref(prompt),
         negative: std::slice::from_ref(prompt),
+        third: None,
         latent: &Latent::empty(1, CHANNELS, LatentSize::picture(height, width)),
         noise: Noise::Seeded,
         mask: None,

@@ -177,6 +177,7 @@ fn sampled(
     let run = SampleRequest {
         positive: std::slice::from_ref(positive),
         negative: std::slice::from_ref(negative),
+        third: None,
         latent: &Latent::empty(1, CHANNELS, LatentSize::picture(height, width)),
         noise: Noise::Seeded,
         mask: None,

@@ -248,6 +248,7 @@ fn lotus_makes_what_comfyui_makes() {
     let request = SampleRequest {
         positive: &prompt,
         negative: &[],
+        third: None,
         latent: &latent,
         noise: Noise::None,
         mask: None,

@@ -48,6 +48,7 @@ fn a_union_controlnet_is_told_what_it_sees_as_in_comfyui() {
             context: g.input("context", [2, 5, 64], DType::F32),
             y: Some(g.input("y", [2, 96], DType::F32)),
             guidance: None,
+            perturbed: false,
         };
         let params = Params::new(|name| opened.params.dtype(name));
         let added = unet::control(&mut g, &params, config, inputs, hint, mode);

@@ -211,6 +211,7 @@ fn steps_of(
     let request = SampleRequest {
         positive: &prompt,
         negative: &prompt,
+        third: None,
         latent: &latent,
         noise: Noise::Seeded,
         mask: None,
