@@ -68,8 +68,9 @@ mod x86 {
         exp2(_mm512_fmsub_ps(_mm512_loadu_ps(score), scale, shift))
     }
 
-    /// As [`math::exp2_coarse`]: the polynomial is that one's, over 0 to 1. Nothing needs to be
-    /// clamped, because `vscalefps` gives 0 for what is too small, -inf included.
+    /// As [`math::exp2_coarse`], but the polynomial is for fractions from 0 to 1, not from -1/2 to
+    /// 1/2. Nothing needs to be clamped, because `vscalefps` gives 0 for what is too small, -inf
+    /// included.
     #[inline(always)]
     unsafe fn exp2(x: __m512) -> __m512 {
         let fraction = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x);

@@ -7,7 +7,7 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
 use crate::{HostError, NodeError};
-use nino_engine::media::{Limits, MediaError, ReadOptions, Stop, load_audio};
+use nino_engine::media::{MediaError, ReadOptions, load_audio};
 use nino_engine::{Audio, AudioEncoder, encode_audio};
 use std::path::Path;
 use std::sync::Arc;
@@ -56,11 +56,7 @@ fn unreadable(error: MediaError) -> NodeError {
 }
 
 fn of_file(path: &Path) -> Result<Audio, MediaError> {
-    let options = ReadOptions {
-        limits: Limits::default(),
-        stop: Stop::never(),
-    };
-    load_audio(path, &options)
+    load_audio(path, &ReadOptions::default())
 }
 
 /// The sound of a clip's file; `None` of one that has none.

@@ -9,7 +9,7 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Clip, Value};
 use crate::{HostError, NodeError};
-use nino_engine::media::{MediaError, ReadOptions, Stop, open_video};
+use nino_engine::media::{MediaError, ReadOptions, open_video};
 use nino_engine::{Event, Image};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -180,11 +180,7 @@ pub(super) fn codecs() -> Json {
 fn load(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let path = call.file("file")?;
     let unreadable = |e: MediaError| NodeError::Host(HostError::new(e));
-    let options = ReadOptions {
-        limits: nino_engine::media::Limits::default(),
-        stop: Stop::never(),
-    };
-    let source = open_video(&path, &options).map_err(unreadable)?;
+    let source = open_video(&path, &ReadOptions::default()).map_err(unreadable)?;
     let still = || NodeError::Input(format!("{} is no clip", path.display()));
     let mut source = source.ok_or_else(still)?;
     let mut images: Vec<Image> = Vec::new();
