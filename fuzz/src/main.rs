@@ -13,6 +13,7 @@ mod seeds;
 mod supervisor;
 mod targets;
 mod texts;
+mod waits;
 mod worker;
 
 use anyhow::{Context, Result, bail};

@@ -2,7 +2,8 @@
 
 use crate::Options;
 use crate::targets::TARGETS;
-use crate::worker::{AT, SLOWEST};
+use crate::waits;
+use crate::worker::{AT, PID, SLOWEST};
 use anyhow::{Context, Result, bail};
 use nino_files::{Child, Pipes, Stop};
 use std::path::{Path, PathBuf};
@@ -82,14 +83,19 @@ fn work(name: &str, time: Duration, options: &Options, folder: &Path) -> Result<
 
 /// Sets `hung` when the worker stays at one case for too long; whether it did.
 fn watch(folder: &Path, done: &AtomicBool, hung: &AtomicBool) -> bool {
-    let mut last = (u64::MAX, Instant::now());
+    let waited = || {
+        let pid = std::fs::read_to_string(folder.join(PID));
+        pid.map_or(Duration::ZERO, |pid| waits::for_a_core(&pid))
+    };
+    let mut last = (u64::MAX, Instant::now(), waited());
     while !done.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_millis(200));
         let case = last_case(folder);
         if case != last.0 {
-            last = (case, Instant::now());
+            last = (case, Instant::now(), waited());
         }
-        if last.1.elapsed() > 2 * SLOWEST {
+        let waits = waited().saturating_sub(last.2);
+        if last.1.elapsed().saturating_sub(waits) > 2 * SLOWEST {
             hung.store(true, Ordering::SeqCst);
             return true;
         }

@@ -4,13 +4,13 @@
 use crate::mutate::{Random, mutate};
 use crate::seeds::Seed;
 use crate::targets::{TARGETS, Target};
-use crate::{Options, allocations};
+use crate::{Options, allocations, waits};
 use anyhow::{Context, Result, bail};
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longer than this is a failure.
+/// Longer than this is a failure; time in which other processes had the cores does not count.
 pub(crate) const SLOWEST: Duration = Duration::from_secs(10);
 
 /// Bytes that are cut off at least.
@@ -18,6 +18,9 @@ const LEAST_CUT: usize = 64;
 
 /// The file in the worker's folder that holds the number of the case at hand.
 pub(crate) const AT: &str = "at";
+
+/// The file in the worker's folder that holds its process id.
+pub(crate) const PID: &str = "pid";
 
 pub(crate) fn run(options: &Options, folder: &Path) -> Result<()> {
     let name = options
@@ -31,6 +34,7 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<()> {
         bail!("{name} has no seeds");
     }
     let started = Instant::now();
+    std::fs::write(folder.join(PID), std::process::id().to_string())?;
     let mut case = options.case.unwrap_or(0);
     while options.case.is_some() || started.elapsed() < options.time {
         std::fs::write(folder.join(AT), case.to_string())?;
@@ -69,9 +73,11 @@ pub(crate) fn write_case(
 fn one(target: &Target, seeds: &[Seed], seed: u64, case: u64, folder: &Path) -> Result<()> {
     let (path, len) = write_case(target, seeds, seed, case, folder)?;
     let before = allocations::restart();
-    let started = Instant::now();
+    let (started, waited) = (Instant::now(), waits::for_a_core("thread-self"));
     let panicked = panic::catch_unwind(|| (target.run)(&path)).is_err();
-    let (took, peak) = (started.elapsed(), allocations::peak() - before);
+    let peak = allocations::peak() - before;
+    let waited = waits::for_a_core("thread-self").saturating_sub(waited);
+    let took = started.elapsed().saturating_sub(waited);
     if panicked {
         bail!("it panicked");
     }
