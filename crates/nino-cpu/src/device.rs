@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use nino_dtype::DType;
 use nino_graph::{
-    Budget, Device, ExecError, Limits, ParamSource, Plan, Session, Weights, taking_turns,
+    Budget, Device, ExecError, Limits, ParamSource, Plan, Rewrites, Session, Weights, taking_turns,
 };
 
 use crate::exec;
+use crate::gemm::linear::takes_gate;
 use crate::gemm::{pairs, q8};
 use crate::memory::{self, Buffer};
 use crate::params::Params;
@@ -120,6 +121,13 @@ impl Device for Cpu {
         Budget {
             reserve: PROGRAM_BYTES + self.threads() * THREAD_BYTES,
             ..Budget::default()
+        }
+    }
+
+    fn rewrites(&self) -> Rewrites {
+        Rewrites {
+            gate_into_linear: Some(takes_gate),
+            ..Rewrites::ALL
         }
     }
 

@@ -171,6 +171,7 @@ fn check(level: Level, case: Case, dtype: DType, method: Method) {
             epilogue: Epilogue {
                 scale: std::ptr::null(),
                 bias: d.bias.as_ptr(),
+                gate: None,
                 act: None,
                 residual: Some(view),
                 post: None,

@@ -7,7 +7,7 @@ use nino_graph::{ExecError, KeyBlocks, Node, Op, Over, Shape, Step, UpsampleMode
 use super::Session;
 use crate::attention::{Attention, Mask, Part};
 use crate::conv::{self, Conv, Geometry};
-use crate::gemm::epilogue::Epilogue;
+use crate::gemm::epilogue::{Epilogue, Gate};
 use crate::gemm::linear::{self, Factor, Linear};
 use crate::gemm::matmul::MatMul;
 use crate::gemm::prologue::{Prologue, Source};
@@ -126,6 +126,7 @@ impl Binder<'_> {
         Ok(Epilogue {
             scale: self.vector(e.scale)?,
             bias: self.vector(e.bias)?,
+            gate: None,
             act: e.act,
             residual: e.residual.map(|r| self.view(r)).transpose()?,
             post: e.post,
@@ -260,9 +261,10 @@ impl Binder<'_> {
         let last = self.shape(self.step.node).last_dim();
         let level = self.session.level;
         Ok(match self.op()? {
-            // Kernels write rows as wide as the weights, and a gate halves them.
-            Op::Linear(o) if o.gate.is_some() => {
-                return Err(self.unsupported("it has a gate, which must be an op of its own here"));
+            Op::Linear(o)
+                if o.gate.is_some() && !linear::takes_gate(self.session.plan.graph(), o) =>
+            {
+                return Err(self.unsupported("its gate must be an op of its own here"));
             }
             Op::Linear(o)
                 if o.rows.is_some() || o.epi.factor.is_some() || o.epi.multiplier.is_some() =>
@@ -318,10 +320,14 @@ impl Binder<'_> {
         match self.op()? {
             Op::Linear(o) => {
                 let weights = self.weights(o.w)?;
+                let epilogue = Epilogue {
+                    gate: o.gate.map(|act| Gate { act, half: last }),
+                    ..self.epilogue(&o.epi)?
+                };
                 let linear = Linear {
                     source: self.source(o.x, o.pre.as_ref())?,
                     b: Factor::Weights(&weights),
-                    epilogue: self.epilogue(&o.epi)?,
+                    epilogue,
                     rows_per_batch: self.rows_per_batch(o.x),
                 };
                 linear::run(team, &linear, rows);

@@ -1,9 +1,11 @@
 //! The end of a product: finished sums become `post(act(acc * scale + bias) + residual)` and are
-//! stored.
+//! stored. Those of a gated layer become `(acc * scale + bias) * act(acc' * scale' + bias')`, where
+//! the sums with a dash are those half of the weight's rows further on.
 
 use nino_dtype::DType;
 use nino_graph::Act;
 
+use super::micro::PANEL;
 use crate::act::{self, Activation, VectorFn, with_act};
 use crate::memory::View;
 use crate::simd::{Level, Simd, dispatch};
@@ -14,6 +16,8 @@ pub(crate) struct Epilogue {
     pub scale: *const f32,
     /// `[cout]` f32 or null.
     pub bias: *const f32,
+    /// Two sums make one value. Nothing else but scale and bias goes with it.
+    pub gate: Option<Gate>,
     pub act: Option<Act>,
     pub residual: Option<View>,
     pub post: Option<Act>,
@@ -22,13 +26,21 @@ pub(crate) struct Epilogue {
     pub ld: usize,
 }
 
+/// The columns of the second half of a weight, activated, as factors of those of the first.
+#[derive(Clone, Copy)]
+pub(crate) struct Gate {
+    pub act: Act,
+    /// Columns of each half: whole panels.
+    pub half: usize,
+}
+
 // SAFETY: scale and bias are only read, views are Sync.
 unsafe impl Sync for Epilogue {}
 // SAFETY: as above.
 unsafe impl Send for Epilogue {}
 
 /// One piece of scratch to finish: `rows x cols` sums, which belong at element `at` of the output
-/// and column `col` of the bias.
+/// and column `col` of the bias. With a gate it is one panel, and the factors' sums follow it.
 #[derive(Clone, Copy)]
 pub(crate) struct Sums {
     pub c: *mut f32,
@@ -52,20 +64,26 @@ impl Epilogue {
         }
     }
 
+    /// Gives the number of the weight's panels that make one panel of the output.
+    pub(crate) fn panels(&self) -> usize {
+        if self.gate.is_some() { 2 } else { 1 }
+    }
+
     /// Finishes the sums `s` and stores them; their scratch is overwritten.
     pub(crate) unsafe fn apply(&self, level: Level, s: Sums) {
-        let from_column = |vector: *const f32| {
-            if vector.is_null() {
-                vector
-            } else {
-                vector.add(s.col)
-            }
-        };
-        let columns = Columns {
-            scale: from_column(self.scale),
-            bias: from_column(self.bias),
-        };
+        let columns = self.columns(s.col);
         let act = |act: Option<Act>| Activation::of(act, self.out.dtype);
+        if let Some(gate) = self.gate {
+            let factors = self.columns(s.col + gate.half);
+            let target = Target {
+                residual: None,
+                out: self.out,
+                at: s.at,
+                ld: self.ld,
+            };
+            gated(level, &s, [columns, factors], act(Some(gate.act)), target);
+            return;
+        }
         let same = self.residual.is_none_or(|r| r.dtype == self.out.dtype);
         let whole = same && self.post.is_none();
         let target = if whole {
@@ -81,6 +99,21 @@ impl Epilogue {
         finish(level, &s, columns, act(self.act), target);
         if !whole {
             self.store(level, &s);
+        }
+    }
+
+    /// Gives what belongs to columns from `col` on.
+    unsafe fn columns(&self, col: usize) -> Columns {
+        let from = |vector: *const f32| {
+            if vector.is_null() {
+                vector
+            } else {
+                vector.add(col)
+            }
+        };
+        Columns {
+            scale: from(self.scale),
+            bias: from(self.bias),
         }
     }
 
@@ -114,6 +147,30 @@ impl Epilogue {
 struct Columns {
     scale: *const f32,
     bias: *const f32,
+}
+
+impl Columns {
+    /// Gives `n` sums of columns from `i` on, scaled and with the bias.
+    #[inline(always)]
+    unsafe fn finished<S: Simd>(self, c: *const f32, i: usize, n: usize) -> S::V {
+        let mut v = load::<S>(c.add(i), n);
+        if !self.scale.is_null() {
+            v = S::mul(v, load::<S>(self.scale.add(i), n));
+        }
+        if !self.bias.is_null() {
+            v = S::add(v, load::<S>(self.bias.add(i), n));
+        }
+        v
+    }
+}
+
+#[inline(always)]
+unsafe fn load<S: Simd>(from: *const f32, n: usize) -> S::V {
+    if n == S::LANES {
+        S::load(from)
+    } else {
+        S::load_n(from, n)
+    }
 }
 
 /// Where finished sums go.
@@ -154,39 +211,61 @@ unsafe fn finish_impl<S: Simd>(s: &Sums, columns: Columns, act: Activation, targ
 
 #[inline(always)]
 unsafe fn finish_with<S: Simd, F: VectorFn>(s: &Sums, columns: Columns, f: F, target: Target) {
-    let Columns { scale, bias } = columns;
     for row in 0..s.rows {
         let (c, at) = (s.c.add(row * s.ldc), target.at + row * target.ld);
         let mut i = 0;
         while i + S::LANES <= s.cols {
-            let mut v = S::load(c.add(i));
-            if !scale.is_null() {
-                v = S::mul(v, S::load(scale.add(i)));
-            }
-            if !bias.is_null() {
-                v = S::add(v, S::load(bias.add(i)));
-            }
-            v = f.apply::<S>(v);
-            if let Some(residual) = target.residual {
-                v = S::add(v, residual.load_vector::<S>(at + i, S::LANES));
-            }
-            target.out.store_vector::<S>(at + i, S::LANES, v);
+            finish_vector::<S, F>(c, i, S::LANES, columns, f, (target, at));
             i += S::LANES;
         }
         if i < s.cols {
-            let n = s.cols - i;
-            let mut v = S::load_n(c.add(i), n);
-            if !scale.is_null() {
-                v = S::mul(v, S::load_n(scale.add(i), n));
-            }
-            if !bias.is_null() {
-                v = S::add(v, S::load_n(bias.add(i), n));
-            }
-            v = f.apply::<S>(v);
-            if let Some(residual) = target.residual {
-                v = S::add(v, residual.load_vector::<S>(at + i, n));
-            }
-            target.out.store_vector::<S>(at + i, n, v);
+            finish_vector::<S, F>(c, i, s.cols - i, columns, f, (target, at));
+        }
+    }
+}
+
+/// Finishes `n` sums from column `i` on; the row begins at element `at` of the target. It is a
+/// function, as a closure would not be compiled for the level's instructions.
+#[inline(always)]
+unsafe fn finish_vector<S: Simd, F: VectorFn>(
+    c: *const f32,
+    i: usize,
+    n: usize,
+    columns: Columns,
+    f: F,
+    (target, at): (Target, usize),
+) {
+    let mut v = f.apply::<S>(columns.finished::<S>(c, i, n));
+    if let Some(residual) = target.residual {
+        v = S::add(v, residual.load_vector::<S>(at + i, n));
+    }
+    target.out.store_vector::<S>(at + i, n, v);
+}
+
+dispatch! {
+    fn gated(s: &Sums, columns: [Columns; 2], act: Activation, target: Target) = gated_impl
+}
+
+#[inline(always)]
+unsafe fn gated_impl<S: Simd>(s: &Sums, columns: [Columns; 2], act: Activation, target: Target) {
+    with_act!(act, |f| gated_with::<S, _>(s, columns, f, target));
+}
+
+#[inline(always)]
+unsafe fn gated_with<S: Simd, F: VectorFn>(
+    s: &Sums,
+    [columns, factors]: [Columns; 2],
+    f: F,
+    target: Target,
+) {
+    for row in 0..s.rows {
+        let (c, at) = (s.c.add(row * s.ldc), target.at + row * target.ld);
+        for i in (0..PANEL).step_by(S::LANES) {
+            let value = columns.finished::<S>(c, i, S::LANES);
+            let factor = f.apply::<S>(factors.finished::<S>(c.add(PANEL), i, S::LANES));
+            target
+                .out
+                .store_vector::<S>(at + i, S::LANES, S::mul(value, factor));
         }
     }
 }

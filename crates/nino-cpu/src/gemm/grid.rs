@@ -24,7 +24,7 @@ pub(crate) struct Grid {
     pub unit: usize,
 }
 
-/// One tile: `row..row + rows` and `panel..panel + panels`.
+/// One tile of the output: `row..row + rows` and `panel..panel + panels`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
     pub row: usize,
@@ -44,6 +44,8 @@ pub(crate) struct Work {
     pub pack_panel: f64,
     /// Rows that are multiplied together; fewer take as long.
     pub unit: usize,
+    /// Panels of B for one of the output.
+    pub panels: usize,
 }
 
 impl Grid {
@@ -53,7 +55,7 @@ impl Grid {
             ONE_PASS_PANELS
         } else {
             TILE_PANELS
-        };
+        } / work.panels;
         let whole = Grid {
             rows,
             panels,
@@ -69,7 +71,7 @@ impl Grid {
             let widths = PIECES.into_iter().filter(|&n| n <= most);
             widths.map(move |width| {
                 let panel_tiles = panels.div_ceil(width).max(1);
-                let width = panels.div_ceil(panel_tiles) as f64;
+                let width = (panels.div_ceil(panel_tiles) * work.panels) as f64;
                 Way {
                     cut: Grid {
                         row_tiles,
@@ -113,18 +115,19 @@ mod tests {
     #[test]
     fn tiles_cover_the_product() {
         for (rows, cols, threads) in [(1, 3, 1), (8192, 320, 2), (512, 1280, 16), (77, 5000, 16)] {
-            for (one_pass, unit) in [(true, 1), (false, 32)] {
+            for (one_pass, unit, each) in [(true, 1, 1), (false, 32, 1), (false, 1, 2)] {
                 let work = Work {
                     one_pass,
                     pack_row: 0.3,
                     pack_panel: 2.0,
                     unit,
+                    panels: each,
                 };
                 let grid = Grid::new(rows, cols, &work, threads);
                 let mut seen = vec![0; rows * grid.panels];
                 for tile in (0..grid.tasks()).map(|t| grid.tile(t)) {
                     assert!(tile.rows <= TILE_ROWS, "{tile:?}");
-                    assert!(one_pass || tile.panels <= TILE_PANELS, "{tile:?}");
+                    assert!(one_pass || tile.panels * each <= TILE_PANELS, "{tile:?}");
                     for row in tile.row..tile.row + tile.rows {
                         for panel in tile.panel..tile.panel + tile.panels {
                             seen[row * grid.panels + panel] += 1;

@@ -61,11 +61,8 @@ pub(super) unsafe fn tile(
     let buf = scratch.floats(PASS);
     let decoded = (w.layout == PackedLayout::Rows).then(|| Decoded::new(scratch));
     let sums = int8_has_offset(w.dtype).then(|| scratch.floats(tile.rows * LDA));
-    let ldc = if k <= PASS {
-        PANEL
-    } else {
-        tile.panels * PANEL
-    };
+    let each = l.epilogue.panels() * PANEL;
+    let ldc = if k <= PASS { each } else { tile.panels * each };
     let c = scratch.floats(tile.rows * ldc);
     let mut coefficients = Coefficients::new();
     for k0 in (0..k).step_by(PASS) {
@@ -86,18 +83,23 @@ pub(super) unsafe fn tile(
                 }
             },
         );
-        for p in 0..tile.panels {
-            let panel = tile.panel + p;
+        // Blocks of a panel that is packed so.
+        let packed = |panel: usize| {
+            let first = (panel * k + k0) / BLOCK;
+            w.bytes().as_ptr().wrapping_add(first * q8::PANEL_BLOCK)
+        };
+        for i in 0..l.parts(tile) {
+            let part = l.part(tile, i);
             let (b, b_scales) = if let Some(decoded) = &decoded {
-                (decoded.panel(level, w, panel, (k0, len)), decoded.scales)
+                let panel = decoded.panel(level, w, part.panel, (k0, len));
+                (panel, decoded.scales)
             } else {
-                let first = (panel * k + k0) / BLOCK;
-                let blocks = w.bytes().as_ptr().add(first * q8::PANEL_BLOCK);
+                let blocks = packed(part.panel);
                 q8::scales(level, blocks, len / BLOCK, q8_scales);
                 (Int8Panel::of_q8(blocks, len / BLOCK), q8_scales)
             };
             q8::starts(level, &b, b_start);
-            let c = if k <= PASS { c } else { c.add(p * PANEL) };
+            let c = c.add(part.column(k <= PASS));
             let block = Int8Block {
                 a,
                 a_scales,
@@ -111,10 +113,11 @@ pub(super) unsafe fn tile(
                 accumulate: k0 > 0,
             };
             // The next panel is brought into the second-level cache, a share with each piece.
-            let next = (decoded.is_none() && p + 1 < tile.panels)
-                .then(|| b.words.wrapping_add(k / BLOCK * q8::PANEL_BLOCK));
+            let next = (decoded.is_none() && i + 1 < l.parts(tile))
+                .then(|| packed(l.part(tile, i + 1).panel));
             let share = |row: usize| row * (len / BLOCK * q8::PANEL_BLOCK) / tile.rows;
-            in_pieces(l, tile, panel, k0 + len == k, |row, rows| {
+            let finished = part.finishes.filter(|_| k0 + len == k);
+            in_pieces(l, tile, finished, |row, rows| {
                 if let Some(next) = next {
                     let (from, end) = (share(row), share(row + rows));
                     prefetch::<false>(next.wrapping_add(from), end - from);
@@ -139,13 +142,13 @@ pub(super) unsafe fn tile(
                     c,
                     ldc,
                     rows: tile.rows,
-                    cols: w.cols(panel),
+                    cols: w.cols(part.panel),
                     accumulate: true,
                 };
                 micro::block(level, &offsets);
             }
-            if k0 + len == k {
-                finish(level, l, tile, panel, c, ldc);
+            if let Some(panel) = finished {
+                finish(level, l, tile, panel, c.sub(part.place * PANEL), ldc);
             }
         }
     }

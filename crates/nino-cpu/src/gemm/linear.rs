@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use nino_dtype::DType;
+use nino_graph::Graph;
 
 use super::activations::Activations;
 use super::epilogue::{Epilogue, Sums};
@@ -32,6 +33,18 @@ pub(crate) struct Linear<'a> {
     pub epilogue: Epilogue,
     /// Rows that share one entry of grouped statistics.
     pub rows_per_batch: usize,
+}
+
+/// Whether a layer's gate is computed with it: both halves of its weight are whole panels, and
+/// nothing else is to be done with the sums.
+pub(crate) fn takes_gate(g: &Graph, o: &nino_graph::Linear) -> bool {
+    let nino_graph::Epilogue { scale, bias, .. } = o.epi;
+    let alone = nino_graph::Epilogue {
+        scale,
+        bias,
+        ..nino_graph::Epilogue::default()
+    };
+    o.epi == alone && o.rows.is_none() && o.columns(g).is_multiple_of(2 * PANEL)
 }
 
 /// The right-hand side of a product.
@@ -80,9 +93,10 @@ impl Factor<'_> {
         }
     }
 
-    /// Gives what decides how the product with activations is cut; `pre` says that they are
-    /// normalized. Times were estimated from the instructions of 16 values of k.
-    pub(crate) fn work(&self, level: Level, slot: Slot, pre: bool) -> Work {
+    /// Gives what decides how the product with activations is cut, where `panels` of it make one of
+    /// the output; `pre` says that activations are normalized. Times were estimated from the
+    /// instructions of 16 values of k.
+    pub(crate) fn work(&self, level: Level, slot: Slot, pre: bool, panels: usize) -> Work {
         let int8 = self.int8(level, slot).is_some();
         let tiles = slot == Slot::Pair && pairs::by_tiles();
         // Cycles of a product of a row and a panel, and of packing the row and the panel.
@@ -110,6 +124,7 @@ impl Factor<'_> {
             pack_row: row / product,
             pack_panel: panel / product,
             unit: if tiles { 32 } else { 1 },
+            panels,
         }
     }
 
@@ -146,8 +161,9 @@ pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
     let (k, n) = (l.b.k(), l.b.n());
     let slot = Slot::of(team.level, l.source.x.dtype);
     let int8 = l.b.int8(team.level, slot);
-    let work = l.b.work(team.level, slot, l.source.pre.is_some());
-    let grid = Grid::new(rows.len(), n, &work, team.threads());
+    let panels = l.epilogue.panels();
+    let work = (l.b).work(team.level, slot, l.source.pre.is_some(), panels);
+    let grid = Grid::new(rows.len(), n / panels, &work, team.threads());
     team.run(
         grid.tasks(),
         rows.len() * n * k / 16,
@@ -177,11 +193,8 @@ unsafe fn slot_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carv
     let pack = scratch.floats(w.pack_floats(slot));
     // With one pass over k, sums are finished panel by panel. With several, the whole tile's are
     // kept.
-    let ldc = if k <= pass {
-        PANEL
-    } else {
-        tile.panels * PANEL
-    };
+    let each = l.epilogue.panels() * PANEL;
+    let ldc = if k <= pass { each } else { tile.panels * each };
     let c = scratch.floats(tile.rows * ldc);
     let segments: [usize; SEGMENTS] = std::array::from_fn(|i| i * tile.rows * LDA);
     let mut coefficients = Coefficients::new();
@@ -203,25 +216,24 @@ unsafe fn slot_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carv
                 }
             },
         );
-        for p in 0..tile.panels {
-            let panel = tile.panel + p;
-            let cols = w.cols(panel);
-            let c = if k <= pass { c } else { c.add(p * PANEL) };
+        for i in 0..l.parts(tile) {
+            let part = l.part(tile, i);
+            let c = c.add(part.column(k <= pass));
             let block = Block {
                 slot,
                 a,
                 segments: &segments[..n_segments],
                 segment_len: SEG,
                 k: slot.slots(len),
-                b: w.panel(slot, level, panel, (k0, len), pack),
+                b: w.panel(slot, level, part.panel, (k0, len), pack),
                 c,
                 ldc,
                 rows: tile.rows,
-                cols,
+                cols: w.cols(part.panel),
                 accumulate: k0 > 0,
             };
             if k <= pass {
-                in_pieces(l, tile, panel, true, |row, rows| {
+                in_pieces(l, tile, part.finishes, |row, rows| {
                     let piece = Block {
                         a: block.a.add(row * LDA),
                         c: block.c.add(row * ldc),
@@ -234,9 +246,60 @@ unsafe fn slot_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carv
                 // Outputs are few beside the products.
                 micro::block(level, &block);
             }
-            if k0 + len == k {
-                finish(level, l, tile, panel, c, ldc);
+            if let (Some(output), true) = (part.finishes, k0 + len == k) {
+                finish(level, l, tile, output, block.c.sub(part.place * PANEL), ldc);
             }
+        }
+    }
+}
+
+/// A panel of B as part of a tile.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    /// Its number in the tile.
+    index: usize,
+    pub panel: usize,
+    /// Its place among the panels of B that make one of the output.
+    pub place: usize,
+    /// The panel of the output that has all of its sums with this one.
+    pub finishes: Option<usize>,
+}
+
+impl Part {
+    /// Gives the column of the first sum in scratch, where either the panels that make one of the
+    /// output are kept, or all of a tile's.
+    pub(super) fn column(&self, one_at_a_time: bool) -> usize {
+        PANEL
+            * if one_at_a_time {
+                self.place
+            } else {
+                self.index
+            }
+    }
+}
+
+impl Linear<'_> {
+    /// Gives the columns of the output.
+    fn columns(&self) -> usize {
+        self.b.n() / self.epilogue.panels()
+    }
+
+    /// Gives the number of B's panels in a tile.
+    pub(super) fn parts(&self, tile: Tile) -> usize {
+        tile.panels * self.epilogue.panels()
+    }
+
+    /// Gives the panel of B with number `index` in a tile. Those that make one of the output follow
+    /// each other.
+    pub(super) fn part(&self, tile: Tile, index: usize) -> Part {
+        let each = self.epilogue.panels();
+        let (output, place) = (tile.panel + index / each, index % each);
+        let apart = self.epilogue.gate.map_or(0, |gate| gate.half / PANEL);
+        Part {
+            index,
+            panel: output + place * apart,
+            place,
+            finishes: (place + 1 == each).then_some(output),
         }
     }
 }
@@ -267,14 +330,13 @@ pub(super) unsafe fn each_row(
     }
 }
 
-/// Calls `multiply(first row, rows)` for pieces of a tile. Where they are finished afterwards, each
-/// piece's share of the output and of the residual is prefetched meanwhile: one or two cache lines
-/// of each row, mostly in another page, where the CPU's own prefetchers do not look.
+/// Calls `multiply(first row, rows)` for pieces of a tile. Where a panel of the output is finished
+/// afterwards, each piece's share of it and of the residual is prefetched meanwhile: one or two
+/// cache lines of each row, mostly in another page, where the CPU's own prefetchers do not look.
 pub(super) unsafe fn in_pieces(
     l: &Linear<'_>,
     tile: Tile,
-    panel: usize,
-    last: bool,
+    finished: Option<usize>,
     mut multiply: impl FnMut(usize, usize),
 ) {
     // Matrix tiles have other heights, and are soon done.
@@ -287,9 +349,9 @@ pub(super) unsafe fn in_pieces(
         let row = i * PIECE;
         let last_piece = i + 1 == pieces;
         let end = if last_piece { tile.rows } else { row + PIECE };
-        if last {
+        if let Some(panel) = finished {
             for row in row..end {
-                let at = tile.row * l.b.n() + row * l.epilogue.ld + panel * PANEL;
+                let at = tile.row * l.columns() + row * l.epilogue.ld + panel * PANEL;
                 l.epilogue.prefetch(at, l.b.cols(panel));
             }
         }
@@ -297,6 +359,7 @@ pub(super) unsafe fn in_pieces(
     }
 }
 
+/// Finishes a panel of the output, whose sums begin at `c`.
 pub(super) unsafe fn finish(
     level: Level,
     l: &Linear<'_>,
@@ -311,7 +374,7 @@ pub(super) unsafe fn finish(
         ldc,
         rows: tile.rows,
         cols: l.b.cols(panel),
-        at: tile.row * l.b.n() + col,
+        at: tile.row * l.columns() + col,
         col,
     };
     l.epilogue.apply(level, sums);

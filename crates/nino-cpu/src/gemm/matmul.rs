@@ -46,7 +46,7 @@ impl MatMul {
         let batches = rows.start / self.m..rows.end.div_ceil(self.m);
         // Cut as one tall product of all batches, so that many batches are not cut further.
         let slot = Slot::of(team.level, self.a.dtype);
-        let work = self.factor(0).work(team.level, slot, false);
+        let work = self.factor(0).work(team.level, slot, false, 1);
         let whole = Grid::new(rows.len(), self.n, &work, team.threads());
         let row_tiles = whole.row_tiles.div_ceil(batches.len());
         let grid = Grid {
@@ -77,6 +77,7 @@ impl MatMul {
                 epilogue: Epilogue {
                     scale: std::ptr::null(),
                     bias: std::ptr::null(),
+                    gate: None,
                     act,
                     residual: None,
                     post: None,

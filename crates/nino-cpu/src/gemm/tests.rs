@@ -108,6 +108,7 @@ fn check(
         epilogue: Epilogue {
             scale: std::ptr::null(),
             bias: bias.as_ptr(),
+            gate: None,
             act: fused.then_some(Act::GeluTanh),
             residual: fused.then(|| View::of(&mut residual)),
             post: None,

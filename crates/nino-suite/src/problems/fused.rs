@@ -184,27 +184,38 @@ fn epilogue(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// GEGLU and SwiGLU after a linear layer.
+/// GEGLU and SwiGLU after a linear layer: halves that are whole panels of a kernel and such that are
+/// not, few and many values of k, weights of several types, a norm in front.
 fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
-    for dtype in [DType::F32, DType::F16] {
-        for (rows, k, n, biased, act) in [
-            (37, 128, 72, true, Act::Gelu),
-            (70, 64, 200, false, Act::Gelu),
-            (130, 192, 64, true, Act::Silu),
-            (5, 24, 6, true, Act::Gelu),
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for (rows, k, n, weights, biased, act) in [
+            (37, 128, 72, dtype, true, Act::Gelu),
+            (70, 64, 200, dtype, false, Act::Gelu),
+            (130, 192, 64, dtype, true, Act::Silu),
+            (5, 24, 6, dtype, true, Act::Gelu),
+            (45, 1280, 96, dtype, true, Act::Gelu),
+            (50, 320, 128, DType::Q8_0, true, Act::Gelu),
+            (7, 1280, 160, DType::Q8_0, false, Act::Silu),
+            (19, 768, 96, DType::Q4_K, true, Act::Gelu),
+            (19, 96, 32, DType::F8E4M3, true, Act::Gelu),
         ] {
-            let mut c = CaseBuilder::new(rng);
-            let x = c.input([2, rows, k], dtype);
-            let weights = c.weight([2 * n, k], dtype);
-            let bias = biased.then(|| c.param([2 * n], DType::F32, 0.0, 0.5));
-            let both = c.g.linear(x, weights, bias);
-            let out = c.g.gate(both, act);
-            cases.push(c.finish(
-                format!("linear [2,{rows},{k}]->2x{n}, bias {biased}, gate {act:?} {dtype}"),
-                out,
-                Class::of(dtype),
-            ));
+            for normed in [false, true] {
+                let mut c = CaseBuilder::new(rng);
+                let mut x = c.input([2, rows, k], dtype);
+                if normed {
+                    x = c.g.layer_norm(x, None, None, 1e-5);
+                }
+                let values = c.weight([2 * n, k], weights);
+                let bias = biased.then(|| c.param([2 * n], DType::F32, 0.0, 0.5));
+                let both = c.g.linear(x, values, bias);
+                let out = c.g.gate(both, act);
+                let name = format!(
+                    "linear [2,{rows},{k}]->2x{n} {weights}, norm {normed}, bias {biased}, \
+                     gate {act:?} {dtype}"
+                );
+                cases.push(c.finish(name, out, class(dtype, weights, 1)));
+            }
         }
     }
     cases
