@@ -28,11 +28,26 @@ pub(crate) fn checkpoint(path: &Path, seed: u32) -> Result<(), Box<dyn Error>> {
             list.push(NewTensor {
                 name: format!("{prefix}{}", tensor.name),
                 dtype: DType::F16,
-                shape: tensor.shape,
+                shape: published(&tensor.name, tensor.shape),
             });
         }
     }
     write(path, &list, seed)
+}
+
+/// The shape of a tensor in SD 1.5 as it was published, where some linear layers are convolutions of
+/// one pixel. Programs other than nino insist on that.
+fn published(name: &str, mut shape: Vec<usize>) -> Vec<usize> {
+    let layer = name.strip_suffix(".weight").unwrap_or_default();
+    let of_attention = layer.contains("attn_1.") && shape.len() == 2;
+    if of_attention
+        || ["proj_in", "proj_out", "quant_conv"]
+            .iter()
+            .any(|end| layer.ends_with(end))
+    {
+        shape.resize(4, 1);
+    }
+    shape
 }
 
 /// Writes a LoRA of rank 8 for every attention's queries of such a checkpoint's UNet.
