@@ -288,7 +288,8 @@ fn instruction(line: &str) -> Option<(Instr, Option<String>)> {
 }
 
 fn waits(name: &str, text: &str) -> Waits {
-    if name == "s_barrier" || name.starts_with("s_barrier_") {
+    // RDNA 4 has two instructions for a barrier, of which one waits.
+    if name == "s_barrier" || name == "s_barrier_wait" {
         return Waits {
             barrier: true,
             ..Waits::default()

@@ -52,7 +52,7 @@ const SCENES: [(&str, Scene); 18] = [
 pub fn rank(family: &str, wanted: &str) -> Result<String> {
     let chip = Chip::named(family).with_context(|| format!("no constants for {family}"))?;
     let card = chip.cards().next().context("no card")?;
-    let radv = Radv::open()?;
+    let radv = Radv::open(family)?;
     let mut text = String::new();
     for (name, scene) in SCENES.iter().filter(|(name, _)| name.contains(wanted)) {
         // Writing to a string cannot fail.

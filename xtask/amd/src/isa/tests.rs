@@ -53,3 +53,21 @@ BB5
     assert_eq!((round.matrix, round.scalar), (1.0, 2.0));
     assert_eq!((round.lds, round.lds_bytes), (1.0, 16.0));
 }
+
+#[test]
+fn rdna_4_counts_what_a_wait_is_for_and_has_barriers_in_two_parts() {
+    let text = "BB1:
+\tbuffer_load_b128 v[28:31], v6, s[16:19], null offen         ; c4
+\tds_load_b64 v[8:9], v110 offset:10240                       ; d9
+\ts_wait_loadcnt_dscnt 0x0                                    ; bf
+\ts_wait_alu 0xffe3                                           ; bf
+\ts_barrier_signal -1                                         ; be
+\ts_barrier_wait 0xffff                                       ; bf
+\tv_wmma_f32_16x16x16_f16 v[72:79], v[20:23], v[12:15], v[72:79] ; cc
+\ts_cbranch_scc0 BB1                                          ; bf
+";
+    let round = Code::parse(text).round(0, &|_| 1.0);
+    assert_eq!((round.matrix, round.wait, round.barriers), (1.0, 4.0, 1.0));
+    assert_eq!((round.lds_stalls, round.memory_stalls), (1.0, 1.0));
+    assert_eq!((round.lds_bytes, round.memory_bytes), (8.0, 16.0));
+}
