@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use ash::vk;
 use nino_gpu::{AdapterKind, Arch, Caps, KernelKey, PARAM_BYTES, Tier, Tiles, spirv_version};
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,12 @@ impl Radv {
     /// Compiles a kernel as nino-gpu would; gives the compiler's numbers and the machine code.
     pub fn compile(&self, key: &KernelKey) -> Result<(Stats, String)> {
         let spirv = key.spirv(self.spirv)?;
+        let (wants, has) = (spirv.shared_bytes, self.caps.max_workgroup_bytes);
+        // The compiler divides by how many workgroups fit.
+        ensure!(
+            wants <= has,
+            "it takes {wants} bytes of shared memory, of {has}"
+        );
         let binding = |i| {
             vk::DescriptorSetLayoutBinding::default()
                 .binding(i)
@@ -249,7 +255,7 @@ impl Facts {
         let coop_size = has_coop(entry, instance, physical)?.then_some(16);
         let (min, max) = (v13.min_subgroup_size, v13.max_subgroup_size);
         let limits = properties.limits;
-        let arch = Arch::of(properties.vendor_id, min, coop_size);
+        let arch = Arch::of(properties.vendor_id, properties.device_id, min, coop_size);
         Ok(Facts {
             name,
             api_version: properties.api_version,

@@ -280,7 +280,6 @@ fn coop_tiles() -> Vec<CoopTile> {
         wn,
         pad: 2,
         swap: false,
-        ahead: 1,
     };
     shapes.into_iter().map(made).collect()
 }

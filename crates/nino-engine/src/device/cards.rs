@@ -134,11 +134,17 @@ const RDNA: Card = Card {
     ..GCN
 };
 
-/// RDNA 3 and later.
+/// RDNA 3.
 const RDNA_MATRIX: Card = Card {
     arch: Arch::RdnaMatrix,
     tier: Tier::Coop,
     ..RDNA
+};
+
+const RDNA4: Card = Card {
+    arch: Arch::Rdna4,
+    bus: Some(PCIE5_X16),
+    ..RDNA_MATRIX
 };
 
 /// Graphics of a processor of AMD's: what Linux lends them by default is half of the memory.
@@ -277,8 +283,7 @@ pub const CARDS: &[Card] = &[
         bandwidth: maker(640.0 * GB),
         f32_flops: maker(24.3 * TERA),
         matrix_flops: Some(maker(195.0 * TERA)),
-        bus: Some(PCIE5_X16),
-        ..RDNA_MATRIX
+        ..RDNA4
     },
     Card {
         name: "780m",
@@ -415,8 +420,7 @@ const fn rx9060xt(name: &'static str, model: &'static str, gib: u64) -> Card {
         bandwidth: maker(320.0 * GB),
         f32_flops: maker(12.8 * TERA),
         matrix_flops: Some(maker(102.6 * TERA)),
-        bus: Some(PCIE5_X16),
-        ..RDNA_MATRIX
+        ..RDNA4
     }
 }
 
