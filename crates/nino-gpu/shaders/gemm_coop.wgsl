@@ -2,8 +2,8 @@
 // A is rows of a tensor or the taps of a convolution (CONV). A workgroup makes a BM x BN tile, a
 // subgroup a WM x WN part of it in TS x TS matrices held in registers. While one K step is
 // multiplied from shared memory the next is on its way from memory into registers, from which it is
-// stored in the same round: Mesa copies the halves of 16-bit values that a loop carries, register by
-// register. Steps past the end of K multiply zeros.
+// stored in the same round: Mesa copies the halves of 16-bit values that a loop carries, register
+// by register. Steps past the end of K multiply zeros.
 // Loads stand under no condition: one that does is waited for at once. The stores stand under one,
 // so that no compiler moves them, and the wait for the loads, in front of the products.
 // Wants K and the channel count to be multiples of 8, N a multiple of 8; M, N, K need fit no tile.

@@ -1,5 +1,5 @@
-// What `conv3_winograd_coop` does with a stage that lies in shared memory: a subgroup multiplies its
-// XW pairs of matrices, each of 2 x 2 of TS x TS, into c.
+// What `conv3_winograd_coop` does with a stage that lies in shared memory: a subgroup multiplies
+// its XW pairs of matrices, each of 2 x 2 of TS x TS, into c.
 #for x 0 XW
 let m${x} = (sg * ${XW}u + ${x}u) * ${P*LD}u;
 #for j 0 2

@@ -56,8 +56,8 @@ pub fn spirv_version(api_version: u32) -> (u8, u8) {
     }
 }
 
-/// The kernel's code, how many bindings there are up to the last one it writes, and the bytes of its
-/// shared memory.
+/// The kernel's code, how many bindings there are up to the last one it writes, and the bytes of
+/// its shared memory.
 fn translate(text: &str, version: (u8, u8)) -> Result<(Vec<u32>, usize, u32), String> {
     let capabilities = naga::valid::Capabilities::all();
     let mut options = naga::front::wgsl::Options::new();

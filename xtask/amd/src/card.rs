@@ -20,8 +20,8 @@ struct Shown {
     revision: Option<Revision>,
 }
 
-/// A family that the shim does not know, but a sibling of it: the driver tells the two apart by
-/// the revision that the kernel gives, and takes nothing that kernels are compiled by from elsewhere
+/// A family that the shim does not know, but a sibling of it: the driver tells the two apart by the
+/// revision that the kernel gives, and takes nothing that kernels are compiled by from elsewhere
 /// but the size of the register file.
 #[derive(Clone, Copy, Debug)]
 struct Revision {

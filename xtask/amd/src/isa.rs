@@ -290,8 +290,8 @@ fn label(line: &str) -> Option<String> {
 
 /// An instruction, and where it branches to.
 fn instruction(line: &str) -> Option<(Instr, Option<String>)> {
-    // Mesa copies halves of registers, which LLVM only knows where it is told that there are such. A
-    // second word holds operands alone.
+    // Mesa copies halves of registers, which LLVM only knows where it is told that there are such.
+    // A second word holds operands alone.
     if let Some((_, word)) = line.split_once("(invalid instruction)") {
         let is_second = word.trim_start_matches([' ', ';']).starts_with('0');
         let copy = Instr {

@@ -1,5 +1,5 @@
-//! Kernels on matrix units, run on Mesa's software GPU, which has such units since Mesa 26: they run
-//! there as on no other machine without a card.
+//! Kernels on matrix units, run on Mesa's software GPU, which has such units since Mesa 26: they
+//! run there as on no other machine without a card.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -141,12 +141,6 @@ const RDNA_MATRIX: Card = Card {
     ..RDNA
 };
 
-const RDNA4: Card = Card {
-    arch: Arch::Rdna4,
-    bus: Some(PCIE5_X16),
-    ..RDNA_MATRIX
-};
-
 /// Graphics of a processor of AMD's: what Linux lends them by default is half of the memory.
 const RADEON_M: Card = Card {
     kind: AdapterKind::Integrated,
@@ -274,17 +268,9 @@ pub const CARDS: &[Card] = &[
         matrix_flops: Some(maker(122.8 * TERA)),
         ..RDNA_MATRIX
     },
-    rx9060xt("rx9060xt-8gb", "Radeon RX 9060 XT 8 GB", 8),
-    rx9060xt("rx9060xt-16gb", "Radeon RX 9060 XT 16 GB", 16),
-    Card {
-        name: "rx9070xt",
-        model: "Radeon RX 9070 XT",
-        memory: 16 * GIB,
-        bandwidth: maker(640.0 * GB),
-        f32_flops: maker(24.3 * TERA),
-        matrix_flops: Some(maker(195.0 * TERA)),
-        ..RDNA4
-    },
+    rdna4("rx9060xt-8gb", "Radeon RX 9060 XT 8 GB", 8, 320.0, 12.8),
+    rdna4("rx9060xt-16gb", "Radeon RX 9060 XT 16 GB", 16, 320.0, 12.8),
+    rdna4("rx9070xt", "Radeon RX 9070 XT", 16, 640.0, 24.3),
     Card {
         name: "780m",
         model: "Radeon 780M in a machine of 32 GB",
@@ -412,15 +398,18 @@ const fn polaris(
     }
 }
 
-const fn rx9060xt(name: &'static str, model: &'static str, gib: u64) -> Card {
+/// RDNA 4: `gb` a second of memory, and eight times the arithmetic in matrix units.
+const fn rdna4(name: &'static str, model: &'static str, gib: u64, gb: f64, teraflops: f64) -> Card {
     Card {
         name,
         model,
+        arch: Arch::Rdna4,
         memory: gib * GIB,
-        bandwidth: maker(320.0 * GB),
-        f32_flops: maker(12.8 * TERA),
-        matrix_flops: Some(maker(102.6 * TERA)),
-        ..RDNA4
+        bandwidth: maker(gb * GB),
+        f32_flops: maker(teraflops * TERA),
+        matrix_flops: Some(maker(8.0 * teraflops * TERA)),
+        bus: Some(PCIE5_X16),
+        ..RDNA_MATRIX
     }
 }
 
