@@ -138,7 +138,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   coopStoreT(c${x}_${i}_${j}, &St[st${x}], ls);
 #endfor
   workgroupBarrier();
+#if 4*TS*CH == NT
+  {
+    let e = t;
+#else
   for (var e = t; e < ${4*TS*CH}u; e += ${NT}u) {
+#endif
     let at = e % ${TS*CH}u;
     let dy = e / ${2*TS*CH}u;
     let dx = e / ${TS*CH}u % 2u;

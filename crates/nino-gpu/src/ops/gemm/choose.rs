@@ -176,12 +176,7 @@ impl<'a> Gemm<'a> {
             };
             // By the compiler's numbers (docs/amd-kernels.tsv). Others were measured with the
             // direct kernel, and multiply matrices faster than they transform.
-            // RDNA 4's multiply twice as fast, and only many channels are worth the transforms.
-            let wanted = match caps.arch {
-                Arch::Rdna4 => conv.c > 256,
-                arch => arch.has_matrices(),
-            };
-            let fits = wanted
+            let fits = caps.arch.has_matrices()
                 && caps.max_workgroup_bytes >= tile.coop_bytes(side)
                 && self.w_packed
                 && self.prologue.is_none();
@@ -235,13 +230,9 @@ impl<'a> Gemm<'a> {
             return tile(16, 16, 16, 16, 32, 16);
         }
         if caps.arch.has_matrices() {
-            // By the compiler's numbers (docs/amd-kernels.tsv): three workgroups at once, or four;
-            // on RDNA 4 two, which read each value the fewest times.
+            // By the compiler's numbers (docs/amd-kernels.tsv): three workgroups at once, or four.
             let patches = conv.output[2].div_ceil(16) * rows.div_ceil(8);
-            let wide = self.n.is_multiple_of(128);
-            return if caps.arch == Arch::Rdna4 && wide && patches * (self.n / 128) >= 256 {
-                tile(16, 16, 128, 16, 64, 64)
-            } else if wide && patches * (self.n / 128) >= 128 {
+            return if self.n.is_multiple_of(128) && patches * (self.n / 128) >= 128 {
                 tile(8, 16, 128, 16, 32, 64)
             } else if patches * self.n.div_ceil(64) >= 64 {
                 tile(8, 16, 64, 16, 32, 32)
