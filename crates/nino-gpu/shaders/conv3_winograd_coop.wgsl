@@ -41,9 +41,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   let tap_size = p.n * ${CH}u;
   let step = select(${9*KT}u * tap_size, ${CH}u, of_input);
   var read_at = (select(filter_row, p.x_off + source * frame_size, of_input) + quad) >> 2u;
-#for i 0 16
-  var r${i}: vec4<f16>;
-#endfor
 #for x 0 XW
 #for i 0 2
 #for j 0 2
@@ -51,26 +48,45 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #endfor
 #endfor
 #endfor
-  if (at_work) {
-    if (of_input) {
-#for i 0 4
-#for j 0 4
-      r${i*4+j} = X[read_at + o${i*4+j}];
-#endfor
-#endfor
-    } else {
-#for i 0 9
-      r${i} = W[read_at + ${i}u * tap_size];
-#endfor
-    }
-  }
   let blocks = p.c / ${TS}u;
   let stages = blocks * ${KT}u;
 #if KT > 1
   // From behind a frame's channels to the next frame's.
   let to_next = select(9u * tap_size, frame_size >> 2u, of_input) - blocks * step;
 #endif
-  for (var s = 1u; s <= stages; s++) {
+  // The next stage is on its way from memory while this one is multiplied, and stored in the same
+  // round: Mesa waits at once for what a loop carries, to copy it from register to register.
+#for e 0 2
+#if e == 0
+  {
+#else
+  for (var s = 1u; s < stages; s++) {
+    read_at += step;
+#if KT > 1
+    if (s % blocks == 0u) { read_at += to_next; }
+#endif
+    workgroupBarrier();
+#endif
+#for i 0 16
+    var r${i}: vec4<f16>;
+#endfor
+    if (at_work) {
+      if (of_input) {
+#for i 0 4
+#for j 0 4
+        r${i*4+j} = X[read_at + o${i*4+j}];
+#endfor
+#endfor
+      } else {
+#for i 0 9
+        r${i} = W[read_at + ${i}u * tap_size];
+#endfor
+      }
+    }
+#if e == 1
+#include winograd_multiply
+    workgroupBarrier();
+#endif
     if (at_work) {
       if (of_input) {
 #for j 0 4
@@ -107,40 +123,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #endfor
       }
     }
-    workgroupBarrier();
-    if (s < stages) {
-      read_at += step;
-#if KT > 1
-      if (s % blocks == 0u) { read_at += to_next; }
-#endif
-      if (at_work) {
-        if (of_input) {
-#for i 0 4
-#for j 0 4
-          r${i*4+j} = X[read_at + o${i*4+j}];
-#endfor
-#endfor
-        } else {
-#for i 0 9
-          r${i} = W[read_at + ${i}u * tap_size];
-#endfor
-        }
-      }
-    }
-#for x 0 XW
-    let m${x} = (sg * ${XW}u + ${x}u) * ${P*LD}u;
-#for j 0 2
-    let b${x}_${j} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Us[m${x} + ${j*TS*LD}u], ${LD}u);
-#endfor
-#for i 0 2
-    let a${x}_${i} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&Vs[m${x} + ${i*TS*LD}u], ${LD}u);
-#for j 0 2
-    c${x}_${i}_${j} = coopMultiplyAdd(a${x}_${i}, b${x}_${j}, c${x}_${i}_${j});
-#endfor
-#endfor
-#endfor
-    workgroupBarrier();
   }
+#endfor
+  workgroupBarrier();
+#include winograd_multiply
   // TS squares and TS channels at a time; a lane makes four channels of a pixel.
   let ls = ${CH}u;
 #for x 0 XW
@@ -152,7 +138,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   coopStoreT(c${x}_${i}_${j}, &St[st${x}], ls);
 #endfor
   workgroupBarrier();
+#if 4*TS*CH == NT
+  {
+    let e = t;
+#else
   for (var e = t; e < ${4*TS*CH}u; e += ${NT}u) {
+#endif
     let at = e % ${TS*CH}u;
     let dy = e / ${2*TS*CH}u;
     let dx = e / ${TS*CH}u % 2u;

@@ -1,9 +1,11 @@
 // O[m, n] = epilogue(sum_k A[m, k] * W[n, k]) on cooperative matrices, f16 in, f32 accumulate.
 // A is rows of a tensor or the taps of a convolution (CONV). A workgroup makes a BM x BN tile, a
 // subgroup a WM x WN part of it in TS x TS matrices held in registers. While one K step is
-// multiplied from shared memory the next PF (1 or 2) are on their way from memory into registers.
-// Steps past the end of K multiply zeros. Loads stand under no condition: one that does is waited
-// for at once.
+// multiplied from shared memory the next is on its way from memory into registers, from which it is
+// stored in the same round: Mesa copies the halves of 16-bit values that a loop carries, register
+// by register. Steps past the end of K multiply zeros.
+// Loads stand under no condition: one that does is waited for at once. The stores stand under one,
+// so that no compiler moves them, and the wait for the loads, in front of the products.
 // Wants K and the channel count to be multiples of 8, N a multiple of 8; M, N, K need fit no tile.
 enable f16;
 enable wgpu_cooperative_matrix;
@@ -48,36 +50,23 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
   let ar${i} = a_row(m0 + r + ${i*RP}u, wg.z);
   var ao${i} = a_offset(ar${i}, wg.z);
 #endfor
-  var kk = q * 8u; // of the next load
-  var kp = kk; // of the next step to be put into shared memory
-#for u 0 PF
+  var kk = q * 8u; // of the step that is being read
 #for i 0 NA
-  var av${u}_${i} = a_load(ao${i}, kk);
+  let a${i} = a_load(ao${i}, kk);
 #endfor
 #for i 0 NB
-  var bv${u}_${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
+  let b${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
 #endfor
-#if u < PF-1
-  kk += ${BK}u;
-  if (a_advance(${BK}u)) {
 #for i 0 NA
-    ao${i} = a_offset(ar${i}, wg.z);
+  put_a((r + ${i*RP}u) * ${LD}u + q * 2u, a_ready(a${i}, ar${i}, ao${i}, kk));
 #endfor
-  }
-#endif
+#for i 0 NB
+  put_b((r + ${i*RP}u) * ${LD}u + q * 2u, b${i});
 #endfor
   let ab = sm * ${LD}u;
   let bb = sn * ${LD}u;
-  let rounds = (p.k + ${BK*PF-1}u) / ${BK*PF}u;
+  let rounds = (p.k + ${BK-1}u) / ${BK}u;
   for (var s = 0u; s < rounds; s++) {
-#for u 0 PF
-#for i 0 NA
-    put_a((r + ${i*RP}u) * ${LD}u + q * 2u, a_ready(av${u}_${i}, ar${i}, ao${i}, kp));
-#endfor
-#for i 0 NB
-    put_b((r + ${i*RP}u) * ${LD}u + q * 2u, bv${u}_${i});
-#endfor
-    kp += ${BK}u;
     workgroupBarrier();
     kk += ${BK}u;
     if (a_advance(${BK}u)) {
@@ -86,24 +75,31 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) t
 #endfor
     }
 #for i 0 NA
-    av${u}_${i} = a_load(ao${i}, kk);
+    let av${i} = a_load(ao${i}, kk);
 #endfor
 #for i 0 NB
-    bv${u}_${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
+    let bv${i} = w_load8(n0 + r + ${i*RP}u, kk, wg.z);
 #endfor
 #for kq 0 BK/TS
 #for j 0 TJ
-    let b${u}_${kq}_${j} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Bs[bb + ${j*TS*LD+kq*TS/4}u], ${LD}u);
+    let b${kq}_${j} = coopLoad<coop_mat${TS}x${TS}<f16, B>>(&Bs[bb + ${j*TS*LD+kq*TS/4}u], ${LD}u);
 #endfor
 #for i 0 TI
-    let a${u}_${kq}_${i} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&As[ab + ${i*TS*LD+kq*TS/4}u], ${LD}u);
+    let a${kq}_${i} = coopLoadT<coop_mat${TS}x${TS}<f16, A>>(&As[ab + ${i*TS*LD+kq*TS/4}u], ${LD}u);
 #for j 0 TJ
-    c${i}_${j} = coopMultiplyAdd(a${u}_${kq}_${i}, b${u}_${kq}_${j}, c${i}_${j});
+    c${i}_${j} = coopMultiplyAdd(a${kq}_${i}, b${kq}_${j}, c${i}_${j});
 #endfor
 #endfor
 #endfor
     workgroupBarrier();
+    if (s + 1u < rounds) {
+#for i 0 NA
+    put_a((r + ${i*RP}u) * ${LD}u + q * 2u, a_ready(av${i}, ar${i}, ao${i}, kk));
 #endfor
+#for i 0 NB
+    put_b((r + ${i*RP}u) * ${LD}u + q * 2u, bv${i});
+#endfor
+    }
   }
   // Through shared memory, a matrix at a time: lanes then hold 8 neighbours of a row each.
   let sb = sg * ${TS*LS}u;

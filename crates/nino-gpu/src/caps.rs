@@ -22,16 +22,23 @@ pub enum Arch {
     Rdna,
     /// AMD RDNA 3 and later: matrix instructions of 16 × 16 × 16.
     RdnaMatrix,
+    /// AMD RDNA 4: such instructions at twice the rate, and no lane holds what another holds.
+    Rdna4,
 }
 
 /// The vendor's number on the PCI bus.
 pub(crate) const AMD: u32 = 0x1002;
 
+/// Navi 48 and Navi 44 on the PCI bus.
+const RDNA4: [std::ops::RangeInclusive<u32>; 2] = [0x7550..=0x755f, 0x7590..=0x759f];
+
 impl Arch {
-    /// Told by the vendor and by what the device can do, since drivers name the same chip
-    /// differently.
-    pub fn of(vendor_id: u32, subgroup_min: u32, coop_size: Option<u32>) -> Arch {
+    /// Told by the vendor's and the device's number and by what it can do, since drivers name the
+    /// same chip differently.
+    pub fn of(vendor_id: u32, device_id: u32, subgroup_min: u32, coop_size: Option<u32>) -> Arch {
+        let rdna4 = RDNA4.iter().any(|ids| ids.contains(&device_id));
         match (vendor_id, coop_size) {
+            (AMD, Some(_)) if rdna4 => Arch::Rdna4,
             (AMD, Some(_)) => Arch::RdnaMatrix,
             (AMD, None) if subgroup_min >= 64 => Arch::Gcn,
             (AMD, None) => Arch::Rdna,
@@ -41,6 +48,11 @@ impl Arch {
 
     pub const fn is_amd(self) -> bool {
         !matches!(self, Arch::Other)
+    }
+
+    /// AMD's with matrix instructions.
+    pub const fn has_matrices(self) -> bool {
+        matches!(self, Arch::RdnaMatrix | Arch::Rdna4)
     }
 }
 
@@ -79,7 +91,12 @@ impl Caps {
     pub(crate) fn new(info: &AdapterInfo, limits: &wgpu::Limits, tier: Tier) -> Caps {
         Caps {
             kind: info.kind,
-            arch: Arch::of(info.vendor_id, info.subgroup_min, info.coop_size),
+            arch: Arch::of(
+                info.vendor_id,
+                info.device_id,
+                info.subgroup_min,
+                info.coop_size,
+            ),
             tier,
             coop_size: info.coop_size,
             subgroup_min: info.subgroup_min,
@@ -199,5 +216,26 @@ impl Caps {
         } else {
             DType::F32
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_of_amd_are_told_apart() {
+        for (device, lanes, coop, arch) in [
+            (0x67df, 64, None, Arch::Gcn),            // RX 580
+            (0x73ff, 32, None, Arch::Rdna),           // RX 6600
+            (0x744c, 32, Some(16), Arch::RdnaMatrix), // RX 7900 XTX
+            (0x7550, 32, Some(16), Arch::Rdna4),      // RX 9070 XT
+            (0x7590, 32, Some(16), Arch::Rdna4),      // RX 9060 XT
+            // A driver without matrices for it.
+            (0x7550, 32, None, Arch::Rdna),
+        ] {
+            assert_eq!(Arch::of(AMD, device, lanes, coop), arch, "{device:x}");
+        }
+        assert_eq!(Arch::of(0x10de, 0x7550, 32, Some(16)), Arch::Other);
     }
 }

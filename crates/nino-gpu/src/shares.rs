@@ -27,6 +27,7 @@ impl Arch {
             Arch::Gcn => "gcn",
             Arch::Rdna => "rdna",
             Arch::RdnaMatrix => "rdna-matrix",
+            Arch::Rdna4 => "rdna4",
         }
     }
 
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn every_architecture_of_amd_has_plausible_shares_of_a_peak() {
-        for arch in [Arch::Gcn, Arch::Rdna, Arch::RdnaMatrix] {
+        for arch in [Arch::Gcn, Arch::Rdna, Arch::RdnaMatrix, Arch::Rdna4] {
             let s = arch.shares().unwrap();
             // F(2x2, 3x3) takes 16 products for 36.
             let within = (0.1..=36.0 / 16.0).contains(&s.conv3x3)

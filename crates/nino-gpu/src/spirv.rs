@@ -13,6 +13,8 @@ pub struct Spirv {
     pub n_bindings: u32,
     /// Bindings up to the last one that the kernel writes.
     pub writes: usize,
+    /// Shared memory that a workgroup takes at least: devices may round parts of it up.
+    pub shared_bytes: u32,
 }
 
 /// Bytes of push constants that every kernel's pipeline layout has.
@@ -22,15 +24,16 @@ impl KernelKey {
     /// The kernel's code in a version of SPIR-V, for a device that takes immediates.
     pub fn spirv(&self, version: (u8, u8)) -> Result<Spirv, GpuError> {
         let assembled = assemble(self, true)?;
-        let (words, writes) =
-            translate(&assembled.text, version).map_err(|reason| GpuError::Kernel {
-                kernel: self.label(),
-                reason,
-            })?;
+        let translated = translate(&assembled.text, version);
+        let (words, writes, shared_bytes) = translated.map_err(|reason| GpuError::Kernel {
+            kernel: self.label(),
+            reason,
+        })?;
         Ok(Spirv {
             words,
             n_bindings: assembled.n_bindings,
             writes,
+            shared_bytes,
         })
     }
 
@@ -53,8 +56,9 @@ pub fn spirv_version(api_version: u32) -> (u8, u8) {
     }
 }
 
-/// The kernel's code, and how many bindings there are up to the last one it writes.
-fn translate(text: &str, version: (u8, u8)) -> Result<(Vec<u32>, usize), String> {
+/// The kernel's code, how many bindings there are up to the last one it writes, and the bytes of
+/// its shared memory.
+fn translate(text: &str, version: (u8, u8)) -> Result<(Vec<u32>, usize, u32), String> {
     let capabilities = naga::valid::Capabilities::all();
     let mut options = naga::front::wgsl::Options::new();
     options.capabilities = capabilities;
@@ -74,6 +78,10 @@ fn translate(text: &str, version: (u8, u8)) -> Result<(Vec<u32>, usize), String>
                 .then_some(binding)
         });
     let writes = written.max().unwrap_or(0);
+    let is_shared = |g: &&naga::GlobalVariable| g.space == naga::AddressSpace::WorkGroup;
+    let shared = module.global_variables.iter().map(|(_, global)| global);
+    let size = |g: &naga::GlobalVariable| module.types[g.ty].inner.size(module.to_ctx());
+    let shared_bytes = shared.filter(is_shared).map(size).sum();
     let unchecked = naga::proc::BoundsCheckPolicy::Unchecked;
     let options = spv::Options {
         lang_version: version,
@@ -94,5 +102,5 @@ fn translate(text: &str, version: (u8, u8)) -> Result<(Vec<u32>, usize), String>
         entry_point: "main".to_owned(),
     };
     let words = spv::write_vec(&module, &info, &options, Some(&entry));
-    Ok((words.map_err(|e| e.to_string())?, writes))
+    Ok((words.map_err(|e| e.to_string())?, writes, shared_bytes))
 }

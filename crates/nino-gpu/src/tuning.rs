@@ -81,10 +81,11 @@ impl Tile for CoopTile {
     fn numbers(self) -> Numbers {
         let swap = u32::from(self.swap);
         let CoopTile { bm, bn, bk, .. } = self;
-        [bm, bn, bk, self.wm, self.wn, self.pad, swap, self.ahead]
+        // The last was once another choice; files that were kept have it.
+        [bm, bn, bk, self.wm, self.wn, self.pad, swap, 1]
     }
 
-    fn from_numbers([bm, bn, bk, wm, wn, pad, swap, ahead]: Numbers) -> CoopTile {
+    fn from_numbers([bm, bn, bk, wm, wn, pad, swap, _]: Numbers) -> CoopTile {
         CoopTile {
             bm,
             bn,
@@ -93,7 +94,6 @@ impl Tile for CoopTile {
             wn,
             pad,
             swap: swap == 1,
-            ahead,
         }
     }
 }

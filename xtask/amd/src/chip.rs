@@ -1,7 +1,7 @@
 //! What AMD's chips and cards are made of: one table of constants with their sources.
 //!
 //! Sources: AMD's instruction set guides and whitepapers of GCN 3, RDNA, RDNA 2, RDNA 3 and RDNA 4
-//! (SIMDs, registers, LDS, issue rates); Mesa 25.0 `ac_gpu_info.c` (waves, registers of the larger
+//! (SIMDs, registers, LDS, issue rates); Mesa `ac_gpu_info.c` (waves, registers of the larger
 //! chips); AMD's product pages (units, clocks, bandwidth). Latencies and the bytes a second-level
 //! cache gives per clock are rounded from published micro-benchmarks (Chips and Cheese) and are the
 //! weakest numbers here.
@@ -120,7 +120,7 @@ pub struct Card {
 }
 
 /// The cards that are predicted, at least one of every family.
-pub const CARDS: [Card; 8] = [
+pub const CARDS: [Card; 9] = [
     card("RX 580", "polaris10", 36, 1.34e9, 256e9, 1024.0),
     card("RX Vega 64", "vega10", 64, 1.5e9, 484e9, 1024.0),
     card("RX 5700 XT", "navi10", 40, 1.85e9, 448e9, 2048.0),
@@ -134,6 +134,8 @@ pub const CARDS: [Card; 8] = [
         ..card("Radeon 8060S", "gfx1151", 40, 2.9e9, 256e9, 2048.0)
     },
     card("RX 9070 XT", "gfx1201", 64, 2.97e9, 640e9, 2048.0),
+    // Navi 44 (gfx1200), which differs from Navi 48 in its size.
+    card("RX 9060 XT", "gfx1201", 32, 3.13e9, 320e9, 1024.0),
 ];
 
 const fn card(
@@ -212,6 +214,7 @@ mod tests {
             ("RX 6600", 8.9, 0.0),
             ("RX 7900 XTX", 30.7, 122.9),
             ("RX 9070 XT", 24.3, 194.6),
+            ("RX 9060 XT", 12.8, 102.6),
         ] {
             let card = CARDS.iter().find(|c| c.name == name).unwrap();
             let chip = Chip::named(card.family).unwrap();

@@ -69,7 +69,7 @@ pub fn examine(
     untuned: bool,
 ) -> Result<Report> {
     let chip = Chip::named(family).with_context(|| format!("no constants for {family}"))?;
-    let mut radv = Radv::open()?;
+    let mut radv = Radv::open(family)?;
     if untuned {
         radv.caps.arch = Arch::Other;
     }

@@ -36,6 +36,8 @@ pub struct Instr {
 pub struct Waits {
     pub lds: bool,
     pub memory: bool,
+    /// How many loads may be on their way afterwards.
+    pub left: usize,
     pub barrier: bool,
 }
 
@@ -58,6 +60,10 @@ pub struct Mix {
     pub memory_stalls: f64,
     /// Times that it waits for memory it asked for in the round before.
     pub carried_stalls: f64,
+    /// Products and other vector instructions between the asking and the waiting, of the stalls for
+    /// memory.
+    pub covering_matrix: f64,
+    pub covering_vector: f64,
     pub barriers: f64,
 }
 
@@ -216,6 +222,8 @@ impl Code {
     fn mix(&self, range: std::ops::Range<usize>, weight: &dyn Fn(usize) -> f64) -> Mix {
         let mut mix = Mix::default();
         let (mut lds_asked, mut memory_asked, mut any_memory) = (false, false, false);
+        // Loads from memory on their way, and what had been done when the last was asked for.
+        let (mut under_way, mut done_before) = (0, (0.0, 0.0));
         for at in range {
             let (instr, w) = (&self.instrs[at], weight(at));
             if w == 0.0 {
@@ -236,8 +244,11 @@ impl Code {
                 Class::Memory => {
                     mix.memory += w;
                     mix.memory_bytes += bytes;
-                    memory_asked |= is_load(&instr.name);
-                    any_memory |= memory_asked;
+                    if is_load(&instr.name) {
+                        (memory_asked, any_memory) = (true, true);
+                        under_way += 1;
+                        done_before = (mix.matrix, mix.vector());
+                    }
                 }
                 Class::Wait => {
                     mix.wait += w;
@@ -246,9 +257,12 @@ impl Code {
                         mix.lds_stalls += w;
                         lds_asked = false;
                     }
-                    if instr.waits.memory && memory_asked {
+                    let left = instr.waits.left;
+                    if instr.waits.memory && memory_asked && under_way > left {
                         mix.memory_stalls += w;
-                        memory_asked = false;
+                        mix.covering_matrix += mix.matrix - done_before.0;
+                        mix.covering_vector += mix.vector() - done_before.1;
+                        (memory_asked, under_way) = (false, left);
                     } else if instr.waits.memory && !any_memory {
                         mix.carried_stalls = mix.carried_stalls.max(w);
                     }
@@ -256,6 +270,13 @@ impl Code {
             }
         }
         mix
+    }
+}
+
+impl Mix {
+    /// Vector instructions that are no matrix products.
+    fn vector(&self) -> f64 {
+        self.fma + self.valu + self.slow
     }
 }
 
@@ -269,6 +290,17 @@ fn label(line: &str) -> Option<String> {
 
 /// An instruction, and where it branches to.
 fn instruction(line: &str) -> Option<(Instr, Option<String>)> {
+    // Mesa copies halves of registers, which LLVM only knows where it is told that there are such.
+    // A second word holds operands alone.
+    if let Some((_, word)) = line.split_once("(invalid instruction)") {
+        let is_second = word.trim_start_matches([' ', ';']).starts_with('0');
+        let copy = Instr {
+            name: "v_mov_b16".to_owned(),
+            class: Class::Valu,
+            waits: Waits::default(),
+        };
+        return (!is_second).then_some((copy, None));
+    }
     let text = line.strip_prefix('\t')?.trim();
     let text = text.split(" ; ").next()?.trim();
     // The compiler's listing says results first: `v1: %8:v[1] = v_lshrrev_b32 3, %1:v[0]`.
@@ -288,7 +320,8 @@ fn instruction(line: &str) -> Option<(Instr, Option<String>)> {
 }
 
 fn waits(name: &str, text: &str) -> Waits {
-    if name == "s_barrier" || name.starts_with("s_barrier_") {
+    // RDNA 4 has two instructions for a barrier, of which one waits.
+    if name == "s_barrier" || name == "s_barrier_wait" {
         return Waits {
             barrier: true,
             ..Waits::default()
@@ -297,9 +330,30 @@ fn waits(name: &str, text: &str) -> Waits {
     let is_wait = name.starts_with("s_wait");
     Waits {
         lds: is_wait && ["lgkmcnt", "dscnt"].iter().any(|w| text.contains(w)),
-        memory: is_wait && ["vmcnt", "loadcnt"].iter().any(|w| text.contains(w)),
+        memory: is_wait && MEMORY_WAITS.iter().any(|w| text.contains(w)),
+        left: loads_left(text),
         barrier: false,
     }
+}
+
+const MEMORY_WAITS: [&str; 2] = ["vmcnt", "loadcnt"];
+
+/// The count of a wait for memory: `vmcnt(3)`, `s_wait_loadcnt 0x3`, or the upper byte of
+/// `s_wait_loadcnt_dscnt 0x301`.
+fn loads_left(text: &str) -> usize {
+    let Some((_, after)) = MEMORY_WAITS.iter().find_map(|w| text.split_once(w)) else {
+        return 0;
+    };
+    let both = after.starts_with("_dscnt");
+    let digits = after
+        .trim_start_matches("_dscnt")
+        .trim_start_matches(['(', ' ']);
+    let digits = digits.split([')', ' ', '&']).next().unwrap_or_default();
+    let count = match digits.strip_prefix("0x") {
+        Some(hex) => usize::from_str_radix(hex, 16),
+        None => digits.parse(),
+    };
+    count.map_or(0, |n| if both { n >> 8 } else { n })
 }
 
 fn class(name: &str) -> Class {

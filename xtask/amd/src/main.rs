@@ -4,14 +4,15 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command-line tool
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 use nino_models::workload::{WORKLOADS, Workload};
+use xtask_amd::card;
 use xtask_amd::chip::CHIPS;
-use xtask_amd::driver::{Driver, VERSION};
 use xtask_amd::family::{Report, examine};
-use xtask_amd::lavapipe;
+use xtask_amd::matrices;
+use xtask_amd::mesa::{Mesa, VERSION};
 use xtask_amd::print;
 use xtask_amd::radv::Unavailable;
 use xtask_amd::shares;
@@ -69,6 +70,8 @@ fn main() -> ExitCode {
 
 /// How a process ends where the driver cannot be opened.
 const UNAVAILABLE: u8 = 3;
+/// How the unpacked C library's loader ends where this program was built for a newer one.
+const NOT_STARTED: i32 = 127;
 
 /// Whether the check, if there was one, passed.
 fn run() -> Result<bool> {
@@ -87,7 +90,7 @@ fn run() -> Result<bool> {
         return Ok(true);
     }
     if options.matrices {
-        return match lavapipe::check(&target_folder(), &root()) {
+        return match matrices::check(&target_folder(), &root()) {
             Ok(passed) => passed.map(|()| true),
             Err(e) if options.if_driver => {
                 println!("kernels on matrix units are not run: {e:#}");
@@ -96,8 +99,8 @@ fn run() -> Result<bool> {
             Err(e) => Err(e),
         };
     }
-    let driver = match Driver::find_or_fetch(&target_folder()) {
-        Ok(driver) => driver,
+    let mesa = match Mesa::find_or_fetch(&target_folder()) {
+        Ok(mesa) => mesa,
         Err(e) if options.if_driver => {
             println!("AMD's kernels are not checked: {e:#}");
             return Ok(true);
@@ -105,12 +108,12 @@ fn run() -> Result<bool> {
         Err(e) => return Err(e),
     };
     if options.tiles.is_some() {
-        for text in each_family(&options, &driver)? {
+        for text in each_family(&options, &mesa)? {
             print!("{}", String::from_utf8_lossy(&text));
         }
         return Ok(true);
     }
-    let written = match each_family(&options, &driver) {
+    let written = match each_family(&options, &mesa) {
         Err(e) if options.if_driver && e.is::<Unavailable>() => {
             println!("AMD's kernels are not checked: {e:#}");
             return Ok(true);
@@ -217,7 +220,7 @@ fn options() -> Result<Option<Options>> {
 }
 
 /// What each family's process wrote. As many at a time as there are cores: each uses one.
-fn each_family(options: &Options, driver: &Driver) -> Result<Vec<Vec<u8>>> {
+fn each_family(options: &Options, mesa: &Mesa) -> Result<Vec<Vec<u8>>> {
     let known = || CHIPS.iter().map(|c| c.family.to_owned()).collect();
     let families: Vec<String> = if options.families.is_empty() {
         known()
@@ -227,7 +230,7 @@ fn each_family(options: &Options, driver: &Driver) -> Result<Vec<Vec<u8>>> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut written = Vec::new();
     for some in families.chunks(cores.clamp(1, families.len().max(1))) {
-        let begin = |family: &String| spawn(options, driver, family);
+        let begin = |family: &String| spawn(options, mesa, family);
         let children = some.iter().map(begin).collect::<Result<Vec<_>>>()?;
         for (child, family) in children.into_iter().zip(some) {
             let done = child.wait_with_output()?;
@@ -235,8 +238,11 @@ fn each_family(options: &Options, driver: &Driver) -> Result<Vec<Vec<u8>>> {
                 let told = String::from_utf8_lossy(&done.stderr);
                 let why = told.lines().rev().find_map(|l| l.strip_prefix("error: "));
                 let status = done.status.to_string();
+                // The unpacked C library's loader says what it lacks in its last line.
+                let started = done.status.code() != Some(NOT_STARTED);
+                let why = why.or_else(|| told.lines().last().filter(|_| !started));
                 let why = why.unwrap_or(&status).to_owned();
-                if done.status.code() == Some(i32::from(UNAVAILABLE)) {
+                if !started || done.status.code() == Some(i32::from(UNAVAILABLE)) {
                     return Err(Unavailable(format!("{family}: {why}")).into());
                 }
                 bail!("{family} cannot be compiled for: {why}");
@@ -247,9 +253,8 @@ fn each_family(options: &Options, driver: &Driver) -> Result<Vec<Vec<u8>>> {
     Ok(written)
 }
 
-fn spawn(options: &Options, driver: &Driver, family: &str) -> Result<std::process::Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    driver.show(family, &mut command);
+fn spawn(options: &Options, mesa: &Mesa, family: &str) -> Result<std::process::Child> {
+    let mut command = card::command(mesa, family, &std::env::current_exe()?)?;
     command.args(["--examine", family]);
     if !options.workloads.is_empty() {
         command.args(["--workload", &options.workloads.join(",")]);

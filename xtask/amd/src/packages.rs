@@ -6,18 +6,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Which packages.
-#[derive(Clone, Copy, Debug)]
-pub enum Wanted<'a> {
-    /// These versions (`NAME=VERSION`), beside libraries that are here.
-    Alone(&'a [&'a str]),
-    /// The newest of these, with every library they need, the C library too.
-    Whole(&'a [&'a str]),
-}
-
-/// Fetches from `sources` (lines of a sources file) into `root`, by way of a folder in `cache`. The
+/// Fetches packages (`NAME` or `NAME=VERSION`) with every library that they need, the C library
+/// too, from `sources` (lines of a sources file) into `root`, by way of a folder in `cache`. The
 /// error is one sentence that says what is missing.
-pub fn fetch(cache: &Path, root: &Path, sources: &str, wanted: Wanted<'_>) -> Result<()> {
+pub fn fetch(cache: &Path, root: &Path, sources: &str, packages: &[&str]) -> Result<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         bail!("it is only fetched on Linux on x86-64");
     }
@@ -32,34 +24,23 @@ pub fn fetch(cache: &Path, root: &Path, sources: &str, wanted: Wanted<'_>) -> Re
     // Nothing is installed, as far as apt is told.
     std::fs::write(partial.join("status"), "")?;
     let at = |name: &str| partial.join(name).display().to_string();
-    let mut options = vec![
+    let options = [
         format!("Dir::Etc::sourcelist={}", at("sources.list")),
         "Dir::Etc::sourceparts=/dev/null".to_owned(),
         format!("Dir::State::lists={}", at("lists")),
+        format!("Dir::State::status={}", at("status")),
+        format!("Dir::Cache={}", partial.display()),
+        "APT::Install-Recommends=false".to_owned(),
     ];
-    if let Wanted::Whole(_) = wanted {
-        options.push(format!("Dir::State::status={}", at("status")));
-        options.push(format!("Dir::Cache={}", partial.display()));
-        options.push("APT::Install-Recommends=false".to_owned());
-    }
     let options: Vec<&str> = options.iter().flat_map(|o| ["-o", o.as_str()]).collect();
     let apt = |words: &[&str]| {
         let words = options.iter().chain(words);
         run(Command::new("apt-get").args(words).current_dir(&partial))
     };
     apt(&["-qq", "update"])?;
-    let folder = match wanted {
-        Wanted::Alone(names) => {
-            apt(&[&["-qq", "download"], names].concat())?;
-            partial.clone()
-        }
-        Wanted::Whole(names) => {
-            apt(&[&["-qq", "-y", "--download-only", "install"], names].concat())?;
-            partial.join("archives")
-        }
-    };
+    apt(&[&["-qq", "-y", "--download-only", "install"], packages].concat())?;
     let unpacked = partial.join("root");
-    for entry in std::fs::read_dir(folder)? {
+    for entry in std::fs::read_dir(partial.join("archives"))? {
         let path = entry?.path();
         if path.extension() == Some(OsStr::new("deb")) {
             run(Command::new("dpkg").arg("-x").arg(&path).arg(&unpacked))?;

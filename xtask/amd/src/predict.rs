@@ -78,12 +78,14 @@ impl Work {
         let lanes = f64::from(self.lanes);
         let shared = waves * f64::from(chip.simds) * lanes;
         let issue = self.issue_cycles(mix, chip);
+        let covered = mix.covering_matrix * chip.matrix_cycles
+            + mix.covering_vector * self.vector_cycles(chip);
         let alone = issue
             + mix.lds
             + mix.memory
             + mix.scalar
             + mix.lds_stalls * chip.lds_latency
-            + mix.memory_stalls * chip.memory_latency
+            + (mix.memory_stalls * chip.memory_latency - covered).max(0.0)
             + mix.barriers * BARRIER_CYCLES;
         let alone = if mix.carried_stalls > 0.0 {
             alone.max(chip.memory_latency)
@@ -188,7 +190,7 @@ fn rounds(key: &KernelKey, params: &[u32]) -> f64 {
         // Places as in gemm_params.wgsl and attention_params.wgsl.
         "gemm" => (param(2) / constant("BK")).ceil(),
         "gemm_int8" => param(2) / 32.0,
-        "gemm_coop" => (param(2) / (constant("BK") * constant("PF"))).ceil(),
+        "gemm_coop" => (param(2) / constant("BK")).ceil(),
         "conv3_coop" => {
             (param(16) / constant("BK")).ceil() * 9.0 / constant("TPS") * constant("KT")
         }

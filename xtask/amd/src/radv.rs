@@ -1,13 +1,15 @@
 //! AMD's Vulkan driver of Mesa (RADV) as a compiler: it opens a device for hardware that is not
-//! there, compiles kernels for it and tells registers, waves, spills and the machine code. Which
-//! hardware, the environment says (`RADV_FORCE_FAMILY`), so one process knows one family.
+//! there (`card`), compiles kernels for it and tells registers, waves, spills and the machine code.
+//! A process knows one family.
 
 use std::ffi::CStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use ash::vk;
 use nino_gpu::{AdapterKind, Arch, Caps, KernelKey, PARAM_BYTES, Tier, Tiles, spirv_version};
 use serde::{Deserialize, Serialize};
+
+use crate::card::device_suffix;
 
 /// What the compiler says of one kernel.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -48,12 +50,12 @@ impl std::fmt::Display for Unavailable {
 impl std::error::Error for Unavailable {}
 
 impl Radv {
-    /// Opens the first device of the loader, which must be an AMD one.
-    pub fn open() -> Result<Radv, Unavailable> {
-        Radv::first().map_err(|e| Unavailable(format!("{e:#}")))
+    /// Opens the device of this family.
+    pub fn open(family: &str) -> Result<Radv, Unavailable> {
+        Radv::of(family).map_err(|e| Unavailable(format!("{e:#}")))
     }
 
-    fn first() -> Result<Radv> {
+    fn of(family: &str) -> Result<Radv> {
         // SAFETY: the loader is a well-behaved library; nothing else in this process uses it.
         let entry = unsafe { ash::Entry::load() }.context("no Vulkan loader (libvulkan.so.1)")?;
         let app = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
@@ -62,10 +64,17 @@ impl Radv {
         let instance = unsafe { entry.create_instance(&info, None) }.context("no Vulkan")?;
         // SAFETY: the instance is alive.
         let all = unsafe { instance.enumerate_physical_devices() }.context("no device")?;
-        let Some(&physical) = all.first() else {
+        let suffix = device_suffix(family).context("no such family")?;
+        // The machine may have a card of its own.
+        let of_family = |&&device: &&vk::PhysicalDevice| {
+            // SAFETY: the device is the instance's own.
+            let properties = unsafe { instance.get_physical_device_properties(device) };
+            text(&properties.device_name).ends_with(&suffix)
+        };
+        let Some(&physical) = all.iter().find(of_family) else {
             bail!("it does not know this family");
         };
-        let facts = Facts::read(&instance, physical)?;
+        let facts = Facts::read(&entry, &instance, physical)?;
         let device = facts.open(&instance, physical)?;
         let executables = ash::khr::pipeline_executable_properties::Device::new(&instance, &device);
         Ok(Radv {
@@ -81,6 +90,12 @@ impl Radv {
     /// Compiles a kernel as nino-gpu would; gives the compiler's numbers and the machine code.
     pub fn compile(&self, key: &KernelKey) -> Result<(Stats, String)> {
         let spirv = key.spirv(self.spirv)?;
+        let (wants, has) = (spirv.shared_bytes, self.caps.max_workgroup_bytes);
+        // The compiler divides by how many workgroups fit.
+        ensure!(
+            wants <= has,
+            "it takes {wants} bytes of shared memory, of {has}"
+        );
         let binding = |i| {
             vk::DescriptorSetLayoutBinding::default()
                 .binding(i)
@@ -223,7 +238,11 @@ struct Facts {
 }
 
 impl Facts {
-    fn read(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Result<Facts> {
+    fn read(
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+    ) -> Result<Facts> {
         let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
         let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut v13);
         // SAFETY: the driver knows Vulkan 1.3's properties.
@@ -233,10 +252,10 @@ impl Facts {
         if properties.vendor_id != 0x1002 {
             bail!("{name} is no AMD device");
         }
-        let coop_size = has_coop(instance, physical)?.then_some(16);
+        let coop_size = has_coop(entry, instance, physical)?.then_some(16);
         let (min, max) = (v13.min_subgroup_size, v13.max_subgroup_size);
         let limits = properties.limits;
-        let arch = Arch::of(properties.vendor_id, min, coop_size);
+        let arch = Arch::of(properties.vendor_id, properties.device_id, min, coop_size);
         Ok(Facts {
             name,
             api_version: properties.api_version,
@@ -302,12 +321,27 @@ impl Facts {
 }
 
 /// Whether there are matrices of 16 × 16 × 16, f16 in and f32 accumulated.
-fn has_coop(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Result<bool> {
+fn has_coop(
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+) -> Result<bool> {
     // SAFETY: the device is the instance's own.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }?;
-    Ok(extensions
-        .iter()
-        .any(|e| text(&e.extension_name) == "VK_KHR_cooperative_matrix"))
+    let name = "VK_KHR_cooperative_matrix";
+    if extensions.iter().all(|e| text(&e.extension_name) != name) {
+        return Ok(false);
+    }
+    let matrices = ash::khr::cooperative_matrix::Instance::new(entry, instance);
+    // SAFETY: the device has the extension.
+    let kinds = unsafe { matrices.get_physical_device_cooperative_matrix_properties(physical) }?;
+    let (half, single) = (vk::ComponentTypeKHR::FLOAT16, vk::ComponentTypeKHR::FLOAT32);
+    Ok(kinds.iter().any(|k| {
+        (k.m_size, k.n_size, k.k_size) == (16, 16, 16)
+            && [k.a_type, k.b_type] == [half; 2]
+            && [k.c_type, k.result_type] == [single; 2]
+            && k.scope == vk::ScopeKHR::SUBGROUP
+    }))
 }
 
 /// Lanes of a workgroup, by the module's `OpExecutionMode .. LocalSize x y z`.

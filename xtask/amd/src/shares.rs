@@ -10,10 +10,11 @@ use crate::chip::{CARDS, Card, Chip};
 use crate::family::Report;
 
 /// The card that stands for an architecture.
-const CARD_OF: [(Arch, &str); 3] = [
+const CARD_OF: [(Arch, &str); 4] = [
     (Arch::Gcn, "RX 580"),
     (Arch::Rdna, "RX 6600"),
     (Arch::RdnaMatrix, "Radeon 8060S"),
+    (Arch::Rdna4, "RX 9070 XT"),
 ];
 
 /// The table's text, from the reports of all workloads.

@@ -52,7 +52,7 @@ const SCENES: [(&str, Scene); 18] = [
 pub fn rank(family: &str, wanted: &str) -> Result<String> {
     let chip = Chip::named(family).with_context(|| format!("no constants for {family}"))?;
     let card = chip.cards().next().context("no card")?;
-    let radv = Radv::open()?;
+    let radv = Radv::open(family)?;
     let mut text = String::new();
     for (name, scene) in SCENES.iter().filter(|(name, _)| name.contains(wanted)) {
         // Writing to a string cannot fail.
@@ -177,7 +177,11 @@ fn candidates(scene: Scene, caps: &Caps) -> Vec<Candidate> {
             if coop {
                 let whole = |t: Conv3Tile| gemm.conv3(caps, t, [0, 1], (0, side));
                 let made = |t: Conv3Tile| (format!("{t:?}"), whole(t));
-                return conv3_tiles().into_iter().map(made).collect();
+                let tiles = conv3_tiles().into_iter().map(made);
+                // Winograd's is among no tiles.
+                let chosen = gemm.best_conv(caps, &(0..side)).unwrap_or_default();
+                let chosen = chosen.into_iter().map(|l| ("as chosen".to_owned(), Ok(l)));
+                return tiles.chain(chosen).collect();
             }
             let made = |t: PlainTile| (format!("{t:?}"), gemm.plain(caps, t));
             plain_tiles().into_iter().map(made).collect()
@@ -280,7 +284,6 @@ fn coop_tiles() -> Vec<CoopTile> {
         wn,
         pad: 2,
         swap: false,
-        ahead: 1,
     };
     shapes.into_iter().map(made).collect()
 }

@@ -134,7 +134,7 @@ const RDNA: Card = Card {
     ..GCN
 };
 
-/// RDNA 3 and later.
+/// RDNA 3.
 const RDNA_MATRIX: Card = Card {
     arch: Arch::RdnaMatrix,
     tier: Tier::Coop,
@@ -268,18 +268,9 @@ pub const CARDS: &[Card] = &[
         matrix_flops: Some(maker(122.8 * TERA)),
         ..RDNA_MATRIX
     },
-    rx9060xt("rx9060xt-8gb", "Radeon RX 9060 XT 8 GB", 8),
-    rx9060xt("rx9060xt-16gb", "Radeon RX 9060 XT 16 GB", 16),
-    Card {
-        name: "rx9070xt",
-        model: "Radeon RX 9070 XT",
-        memory: 16 * GIB,
-        bandwidth: maker(640.0 * GB),
-        f32_flops: maker(24.3 * TERA),
-        matrix_flops: Some(maker(195.0 * TERA)),
-        bus: Some(PCIE5_X16),
-        ..RDNA_MATRIX
-    },
+    rdna4("rx9060xt-8gb", "Radeon RX 9060 XT 8 GB", 8, 320.0, 12.8),
+    rdna4("rx9060xt-16gb", "Radeon RX 9060 XT 16 GB", 16, 320.0, 12.8),
+    rdna4("rx9070xt", "Radeon RX 9070 XT", 16, 640.0, 24.3),
     Card {
         name: "780m",
         model: "Radeon 780M in a machine of 32 GB",
@@ -407,14 +398,16 @@ const fn polaris(
     }
 }
 
-const fn rx9060xt(name: &'static str, model: &'static str, gib: u64) -> Card {
+/// RDNA 4: `gb` a second of memory, and eight times the arithmetic in matrix units.
+const fn rdna4(name: &'static str, model: &'static str, gib: u64, gb: f64, teraflops: f64) -> Card {
     Card {
         name,
         model,
+        arch: Arch::Rdna4,
         memory: gib * GIB,
-        bandwidth: maker(320.0 * GB),
-        f32_flops: maker(12.8 * TERA),
-        matrix_flops: Some(maker(102.6 * TERA)),
+        bandwidth: maker(gb * GB),
+        f32_flops: maker(teraflops * TERA),
+        matrix_flops: Some(maker(8.0 * teraflops * TERA)),
         bus: Some(PCIE5_X16),
         ..RDNA_MATRIX
     }

@@ -175,7 +175,13 @@ mod tests {
     fn bf16_is_multiplied_nearly_as_fast_as_f16() {
         let kinds: [fn(DType) -> Kind; 2] =
             [|x| Kind::Linear { x, w: x }, |x| Kind::Attention { x }];
-        for name in ["8060s-128gb", "rx7900xtx", "rx6600", "rx580-8gb"] {
+        for name in [
+            "8060s-128gb",
+            "rx7900xtx",
+            "rx9070xt",
+            "rx6600",
+            "rx580-8gb",
+        ] {
             let card = Card::find(name).unwrap();
             let card = Predicted::new(card, card.tier);
             for kind in kinds {

@@ -2,7 +2,7 @@
 //!
 //! `tune [--small] [--adapter NAME] [--limit SECONDS] [FILTER]`: one line per kernel with compile
 //! seconds, TFLOP/s (median of several device-timed batches) and the largest error of the sampled
-//! outputs. Problems and tiles can be given instead: `gemm:M,N,K:BM,BN,BK,WM,WN,AHEAD/..`,
+//! outputs. Problems and tiles can be given instead: `gemm:M,N,K:BM,BN,BK,WM,WN/..`,
 //! `conv:C,N,SIDE:TY,TX,BN,BK,WM,WN,TAPS,PACKED/..`, `attention:HEADS,N,HD:BQ,BKV,WQ/..` (`:wide`).
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 

@@ -240,10 +240,7 @@ impl Scene {
                     }
                 }
                 for t in coop_tiles(small, conv.is_some(), &self.tiles) {
-                    let label = format!(
-                        "coop {}x{}x{} sub {}x{} ahead {}",
-                        t.bm, t.bn, t.bk, t.wm, t.wn, t.ahead
-                    );
+                    let label = format!("coop {}x{}x{} sub {}x{}", t.bm, t.bn, t.bk, t.wm, t.wn);
                     add(label, gemm.coop(&gpu.caps, t), flops);
                 }
                 let plain = if self.tiles.is_empty() {

@@ -60,7 +60,7 @@ pub(crate) fn pack(w: &[f16], n: u32, c: u32, bk: u32) -> Vec<f16> {
 
 pub(crate) fn coop_tiles(small: bool, conv: bool, given: &[Vec<u32>]) -> Vec<CoopTile> {
     let (pad, swap) = (2, false);
-    let made = |bm, bn, bk, wm, wn, ahead| CoopTile {
+    let tile = |bm, bn, bk, wm, wn| CoopTile {
         bm,
         bn,
         bk,
@@ -68,14 +68,10 @@ pub(crate) fn coop_tiles(small: bool, conv: bool, given: &[Vec<u32>]) -> Vec<Coo
         wn,
         pad,
         swap,
-        ahead,
     };
-    let tile = |bm, bn, bk, wm, wn| made(bm, bn, bk, wm, wn, 1);
     if !given.is_empty() && !conv {
         let given = given.iter();
-        return given
-            .map(|t| made(t[0], t[1], t[2], t[3], t[4], t[5]))
-            .collect();
+        return given.map(|t| tile(t[0], t[1], t[2], t[3], t[4])).collect();
     }
     match (small, conv) {
         (true, _) => vec![tile(32, 32, 16, 16, 16), tile(32, 64, 32, 32, 16)],

@@ -113,8 +113,10 @@ impl<'a> Attention<'a> {
         if caps.coop_size == Some(8) {
             return tile(32, 16, 8);
         }
-        if caps.arch == Arch::RdnaMatrix {
-            return self.rdna_tile();
+        match caps.arch {
+            Arch::RdnaMatrix => return self.rdna_tile(),
+            Arch::Rdna4 => return self.rdna4_tile(),
+            _ => {}
         }
         if self.hd <= 64 && self.m >= 2048 && caps.subgroup_size() == 32 {
             return tile(128, 16, 32);
@@ -146,6 +148,23 @@ impl<'a> Attention<'a> {
             ..=80 => tile(128, 32, 16, false),
             81..=128 => tile(64, 32, 16, true),
             _ => tile(64, 16, 16, true),
+        }
+    }
+
+    /// By the compiler's numbers for gfx1201: a lane holds half of what it holds on RDNA 3, so the
+    /// queries of heads up to 128 stay in registers, and values are gathered by half as many reads.
+    fn rdna4_tile(&self) -> AttentionTile {
+        let tile = |bq, bkv, wq, in_shared| AttentionTile {
+            bq,
+            bkv,
+            wq,
+            by_columns: in_shared,
+            queries_shared: in_shared,
+        };
+        match self.hd {
+            ..=48 => tile(128, 16, 32, false),
+            49..=128 => tile(128, 32, 16, false),
+            _ => tile(64, 32, 16, true),
         }
     }
 
@@ -211,18 +230,18 @@ impl<'a> Attention<'a> {
         )
     }
 
-    /// The cooperative kernel for heads too wide for one subgroup's registers. AMD's lanes hold
+    /// The cooperative kernel for heads too wide for one subgroup's registers. RDNA 3's lanes hold
     /// each operand twice: twice the rows would not fit their registers.
     pub fn wide(&self, caps: &Caps) -> Result<Launch<'a>, GpuError> {
-        let amd = caps.arch == Arch::RdnaMatrix && caps.subgroup_size() >= 32;
-        let rows = if amd { 16 } else { WIDE_ROWS };
+        let twice = caps.arch == Arch::RdnaMatrix && caps.subgroup_size() >= 32;
+        let rows = if twice { 16 } else { WIDE_ROWS };
         let key = KernelKey::new("attention_wide")
             .with("COOP", 1)
             .with("WIDE", 1)
             .with("TS", caps.coop_size.unwrap_or(16))
             .with("SG", caps.subgroup_size())
             .with("BQ", rows)
-            .with("VT", amd)
+            .with("VT", twice)
             .with("BKV", WIDE_ROWS)
             .with("NW", WIDE_SUBGROUPS)
             .with("HD", self.hd);

@@ -95,8 +95,6 @@ pub struct CoopTile {
     pub wn: u32,
     pub pad: u32,
     pub swap: bool,
-    /// K steps on their way from memory, 1 or 2 (convolutions: 1).
-    pub ahead: u32,
 }
 
 /// Shape of a 3x3 convolution kernel; see `conv3_coop.wgsl`.
@@ -151,9 +149,8 @@ impl<'a> Gemm<'a> {
             .with("WN", tile.wn)
             .with("PAD", tile.pad)
             .with("SWAP", tile.swap)
-            .with("PF", tile.ahead)
             .with("NE", !self.n.is_multiple_of(tile.bn))
-            .with("KE", !self.k.is_multiple_of(tile.bk * tile.ahead))
+            .with("KE", !self.k.is_multiple_of(tile.bk))
             .with("VO", 1);
         let (mt, nt) = (self.m.div_ceil(tile.bm), self.n.div_ceil(tile.bn));
         let groups = if tile.swap {

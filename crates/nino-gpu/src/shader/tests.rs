@@ -66,7 +66,6 @@ fn gemm_keys() -> Vec<KernelKey> {
         .with("BK", 32)
         .with("WM", 64)
         .with("WN", 32)
-        .with("PF", 1)
         .with("PAD", 2);
     let taps = |key: KernelKey| {
         ["KT", "KH", "KW", "ST", "SH", "SW", "DT", "DH", "DW"]
@@ -99,7 +98,7 @@ fn gemm_keys() -> Vec<KernelKey> {
         keys.push(around(rows.clone(), wt, pro).with("NE", 1).with("KE", 1));
         keys.push(around(taps(rows.clone()).with("CONV", 1), wt, pro));
         keys.push(around(conv3.clone(), wt, pro).with("WPACK", wt == 1));
-        keys.push(around(rows.clone(), wt, pro).with("PF", 2));
+        keys.push(around(rows.clone(), wt, pro));
         let narrow = around(conv3.clone(), wt, pro).with("NARROW", 1);
         keys.push(narrow.with("BN", 16).with("WN", 16).with("VO", 0));
     }

@@ -109,6 +109,7 @@ fn tables_choose_among_the_candidates() {
     for (arch, coop) in [
         (crate::Arch::Other, Some(16)),
         (crate::Arch::RdnaMatrix, Some(16)),
+        (crate::Arch::Rdna4, Some(16)),
         (crate::Arch::Other, Some(8)),
     ] {
         let mut caps = caps(Choices::default());

@@ -44,6 +44,10 @@ fn gpu_convolutions_agree_as_on_amd() {
 fn gpu_products_agree_as_on_rdna_with_matrices() {
     let devices = devices(Arch::RdnaMatrix, Tier::Coop);
     check(devices, |name| dense(name) || name == "attention");
+    // Products are tiled alike there.
+    check(self::devices(Arch::Rdna4, Tier::Coop), |name| {
+        name == "attention"
+    });
 }
 
 /// Large enough for the large tiles, and of sizes that fit none.

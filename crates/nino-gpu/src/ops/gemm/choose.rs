@@ -120,9 +120,13 @@ impl<'a> Gemm<'a> {
         match caps.arch {
             Arch::Gcn if tiles(128) >= 512 => tile(128, 128, 8, 2, 2),
             Arch::Gcn if tiles(64) >= 64 => tile(64, 64, 16, 1, 1),
-            Arch::Rdna | Arch::RdnaMatrix if tiles(128) >= 64 => tile(128, 128, 8, 2, 2),
-            Arch::Rdna | Arch::RdnaMatrix if tiles(64) >= 64 => tile(64, 64, 16, 1, 1),
             Arch::Other if tiles(128) >= 64 => tile(128, 128, 16, 2, 2),
+            Arch::Rdna | Arch::RdnaMatrix | Arch::Rdna4 if tiles(128) >= 64 => {
+                tile(128, 128, 8, 2, 2)
+            }
+            Arch::Rdna | Arch::RdnaMatrix | Arch::Rdna4 if tiles(64) >= 64 => {
+                tile(64, 64, 16, 1, 1)
+            }
             _ => tile(32, 32, 16, 1, 1),
         }
     }
@@ -172,7 +176,7 @@ impl<'a> Gemm<'a> {
             };
             // By the compiler's numbers (docs/amd-kernels.tsv). Others were measured with the
             // direct kernel, and multiply matrices faster than they transform.
-            let fits = caps.arch == Arch::RdnaMatrix
+            let fits = caps.arch.has_matrices()
                 && caps.max_workgroup_bytes >= tile.coop_bytes(side)
                 && self.w_packed
                 && self.prologue.is_none();
@@ -225,7 +229,7 @@ impl<'a> Gemm<'a> {
         if self.n < 16 {
             return tile(16, 16, 16, 16, 32, 16);
         }
-        if caps.arch == Arch::RdnaMatrix {
+        if caps.arch.has_matrices() {
             // By the compiler's numbers (docs/amd-kernels.tsv): three workgroups at once, or four.
             let patches = conv.output[2].div_ceil(16) * rows.div_ceil(8);
             return if self.n.is_multiple_of(128) && patches * (self.n / 128) >= 128 {
@@ -265,12 +269,11 @@ impl<'a> Gemm<'a> {
             wn,
             pad: 2,
             swap: false,
-            ahead: 1,
         };
         let tiles = |bm: u32, bn: u32| self.m.div_ceil(bm) * self.n.div_ceil(bn) * self.batch;
         if caps.coop_size == Some(8) {
             tile(32, 32, 16, 16, 16)
-        } else if caps.arch == Arch::RdnaMatrix {
+        } else if caps.arch.has_matrices() {
             // By the compiler's numbers (docs/amd-kernels.tsv): four workgroups at once.
             if tiles(128, 128) >= 64 {
                 tile(128, 128, 32, 64, 32)

@@ -1,25 +1,12 @@
-//! Mesa's software GPU in a version that has matrix units, which Debian 12's has not: unpacked
-//! beside what cargo builds, with the C library that it wants. Programs are run by that library's
-//! own loader, so nothing is installed. Kernels on matrix units run there as on no other machine
-//! without a card.
+//! Kernels on matrix units, run on Mesa's software GPU, which has such units since Mesa 26: they
+//! run there as on no other machine without a card.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::packages::{self, Wanted};
-
-/// Debian 13 and its backports.
-const SOURCES: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-    http://deb.debian.org/debian trixie main\n\
-    deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-    http://deb.debian.org/debian trixie-backports main\n";
-/// One version, so that a new one in the archive changes no result; without it tests are not run.
-const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers=26.1.6-1~bpo13+1", "libvulkan1"];
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
-const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
-const MANIFEST: &str = "usr/share/vulkan/icd.d/lvp_icd.json";
+use crate::mesa::{Driver, Mesa};
 
 /// Tests of nino-gpu that run kernels on matrix units: as AMD's cards choose them, and as others.
 const TESTS: [&str; 3] = ["amd::", "halves::", "suite::gpu_products"];
@@ -27,16 +14,11 @@ const TESTS: [&str; 3] = ["amd::", "halves::", "suite::gpu_products"];
 /// Runs the GPU's tests of products, convolutions and attention on a software GPU with matrix
 /// units. The first error is that there is none; the second that a test failed.
 pub fn check(cache: &Path, root: &Path) -> Result<Result<()>> {
-    let lavapipe = find_or_fetch(cache)?;
+    let mesa = Mesa::find_or_fetch(cache)?;
     let test = build(root)?;
-    let manifest = lavapipe.join(MANIFEST);
-    let status = Command::new(lavapipe.join(LOADER))
-        .arg("--library-path")
-        .arg(lavapipe.join(LIBRARIES))
-        .arg(test)
+    let status = mesa
+        .command(&test, Driver::Lavapipe, None)
         .args(TESTS)
-        .env("VK_ICD_FILENAMES", &manifest)
-        .env("VK_DRIVER_FILES", &manifest)
         .env("NINO_REQUIRE_GPU", "1")
         .current_dir(root.join("crates/nino-gpu"))
         .status()
@@ -46,19 +28,6 @@ pub fn check(cache: &Path, root: &Path) -> Result<Result<()>> {
     } else {
         Err(anyhow::anyhow!("a test failed on matrix units"))
     })
-}
-
-fn find_or_fetch(cache: &Path) -> Result<PathBuf> {
-    std::fs::create_dir_all(cache)?;
-    let root = cache.canonicalize()?.join("lavapipe");
-    let is_whole = || [LOADER, MANIFEST].iter().all(|f| root.join(f).is_file());
-    if !is_whole() {
-        packages::fetch(cache, &root, SOURCES, Wanted::Whole(&PACKAGES))?;
-    }
-    if !is_whole() {
-        bail!("Debian's packages hold no software GPU where it was expected");
-    }
-    Ok(root)
 }
 
 /// The integration tests of nino-gpu as a program, built as `cargo xtask ci` builds them.
