@@ -67,7 +67,7 @@ pub(crate) fn run(args: &ServeArgs, env: &Env, printer: Printer) -> Result<()> {
             precision: precision_of(args.precision, &choice.settings)?,
             quantize: quantize_of(args.quantize, &choice.settings)?,
             preview: None,
-            limits: Limits::default(),
+            limits: Limits::of_this_machine(),
         },
         front_end: front_end.clone(),
         max_upload: max_upload as usize,

@@ -269,6 +269,11 @@ pub enum EngineError {
     #[error("the ControlNet {net} takes encoded hint images, and no VAE was given")]
     ControlNetVae { net: String },
     #[error(
+        "the ControlNet {net} takes encoded hint images, of which only one is supported for a \
+         batch; {images} different ones were given"
+    )]
+    ControlNetBatch { net: String, images: usize },
+    #[error(
         "the ControlNet {net} takes encoded hint images, which is not supported for a part of the \
          image"
     )]

@@ -257,6 +257,14 @@ impl Latent {
         &self.values[b * each..(b + 1) * each]
     }
 
+    /// The first frames of the latents, in turn, for each image of a batch. Without values there are
+    /// none.
+    pub(crate) fn first_frames(&self, batch: usize) -> Vec<f32> {
+        let n = self.height * self.width * self.channels;
+        let own = |b| self.item(b % self.batch.max(1)).iter().take(n);
+        (0..batch).flat_map(own).copied().collect()
+    }
+
     /// In the model's units of that format; the same without one. An empty latent stays empty, as
     /// in ComfyUI.
     pub(crate) fn in_model_units(&self, format: Option<&LatentFormat>) -> Latent {
@@ -369,3 +377,6 @@ impl Latent {
 fn find<'a>(index: &'a Index, wanted: &[&str]) -> Option<&'a Entry> {
     wanted.iter().find_map(|name| index.get(name))
 }
+
+#[cfg(test)]
+mod tests;

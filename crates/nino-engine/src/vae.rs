@@ -232,7 +232,7 @@ impl VaeFile {
 
     /// Sides of pictures are multiples of this: latents are whole pixels, and whole squares where
     /// packed.
-    pub(crate) fn pixel_multiple(&self) -> Result<usize, EngineError> {
+    pub fn pixel_multiple(&self) -> Result<usize, EngineError> {
         let side = self.packing()?.map_or(1, |p| p.side);
         Ok(self.kind.scale() * side)
     }

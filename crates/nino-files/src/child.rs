@@ -2,6 +2,8 @@
 //! it never waits for us; and it ends, with all that it started, when a stop is asked for or when
 //! its owner is dropped.
 
+#[cfg(unix)]
+mod groups;
 mod process;
 
 use std::io::{self, Read, Write};
@@ -18,6 +20,12 @@ const KEPT: usize = 8 << 10;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long to wait for its last words after it ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Ends all children of this process, as it ends itself.
+pub(crate) fn end_all() {
+    #[cfg(unix)]
+    groups::RUNNING.end();
+}
 
 /// Says whether someone asked for a stop.
 #[derive(Clone, Default)]

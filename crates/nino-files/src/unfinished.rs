@@ -12,13 +12,14 @@ static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Removes all that is only half written and ends the process with this exit code, whatever its
-/// other threads are doing.
+/// Removes all that is only half written, ends child processes, and ends the process with this exit
+/// code, whatever its other threads are doing.
 ///
 /// It waits for nothing that could wait for the calling thread, so an allocator and the thread of a
 /// signal handler may call it. Exit handlers do not run: those of graphics drivers are known to
 /// crash while other threads still use the driver.
 pub fn end_at_once(code: i32) -> ! {
+    crate::child::end_all();
     remove_all();
     end_without_cleaning(code)
 }

@@ -228,15 +228,20 @@ impl Hub {
         facts: Option<Facts>,
         watcher: &dyn Watcher,
     ) -> Result<Planned, HubError> {
-        // A list is of one commit, and a branch may move on while files are downloaded.
-        let listed = facts.as_ref().and_then(|f| f.commit.as_ref());
-        let at = listed.map_or(revision.as_str(), Commit::as_str);
-        let parts = repo.as_str().split('/').chain(["resolve", at]);
-        let source = self.endpoint.below(parts.chain(file.parts()));
+        let below = |at| {
+            let parts = repo.as_str().split('/').chain(["resolve", at]);
+            self.endpoint.below(parts.chain(file.parts()))
+        };
         let facts = match facts {
             Some(facts) => facts,
-            None => self.facts(file, &source, watcher)?,
+            None => self.facts(file, &below(revision.as_str()), watcher)?,
         };
+        // A branch may move on while files are downloaded, a commit does not.
+        let at = facts
+            .commit
+            .as_ref()
+            .map_or(revision.as_str(), Commit::as_str);
+        let source = below(at);
         let commit = match facts.commit {
             Some(commit) => commit,
             // A server without commits has one state of each revision.

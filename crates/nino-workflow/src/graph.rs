@@ -5,6 +5,7 @@
 //! are; [`crate::check`] is the place for that.
 
 use crate::GraphError;
+use nino_engine::device::HostMemory;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,29 @@ pub struct Limits {
     pub text: usize,
     /// Numbers in one result of a node: a batch of pictures, latents or masks.
     pub values: usize,
+}
+
+impl Limits {
+    /// The limits of this machine, by the memory that it has or that its control group allows.
+    #[must_use]
+    pub fn of_this_machine() -> Limits {
+        let memory = HostMemory::read();
+        let allowed = memory.limit.map(|limit| limit.bytes);
+        Limits::for_memory(allowed.into_iter().chain(memory.total).min())
+    }
+
+    /// As many numbers in a result as a machine with so much memory can hold: a quarter of it, as
+    /// a node's inputs are there beside its result, or the default where it is more.
+    #[must_use]
+    fn for_memory(bytes: Option<u64>) -> Limits {
+        let usual = Limits::default();
+        let quarter = bytes.map_or(0, |bytes| bytes / 4 / size_of::<f32>() as u64);
+        let quarter = usize::try_from(quarter).unwrap_or(usize::MAX);
+        Limits {
+            values: usual.values.max(quarter),
+            ..usual
+        }
+    }
 }
 
 impl Default for Limits {

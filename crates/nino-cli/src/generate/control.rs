@@ -35,7 +35,7 @@ pub(super) fn hints(
         hints.push(Arc::new(Hint {
             net,
             seen: HintImage::Pixels {
-                image: Arc::new(image),
+                images: Arc::new(vec![image]),
                 vae: Some(Arc::clone(&model.vae)),
                 paint: None,
             },

@@ -136,6 +136,7 @@ impl EngineError {
             | EngineError::StartSize { .. }
             | EngineError::UpscaledSize { .. }
             | EngineError::ControlNetVae { .. }
+            | EngineError::ControlNetBatch { .. }
             | EngineError::ControlNetArea { .. }
             | EngineError::MaskAlone
             | EngineError::NoReferences { .. }

@@ -64,9 +64,10 @@ pub struct Hint {
 /// The picture, as it was given or as the network sees it.
 #[derive(Clone)]
 pub enum HintImage {
-    /// A picture of any size; the VAE is for networks that see it encoded.
+    /// A picture of any size, or one for each image of a batch, in turn; the VAE is for networks
+    /// that see it encoded.
     Pixels {
-        image: Arc<Image>,
+        images: Arc<Vec<Image>>,
         vae: Option<Arc<VaeFile>>,
         paint: Option<HintPaint>,
     },
@@ -251,12 +252,33 @@ fn trained(
 }
 
 impl Hint {
-    /// What the network sees for a latent of this size, `[h, w, c]`; `None` where the picture has
-    /// yet to be encoded.
-    pub(crate) fn values(&self, height: usize, width: usize) -> Option<Vec<f32>> {
-        match (&self.seen, self.net.net.hint()) {
-            (HintImage::Encoded(latent), _) => Some(latent.values.clone()),
-            (HintImage::Pixels { image, .. }, HintKind::Pixels { channels, signed }) => {
+    /// What the network sees for the latents of a batch, `[b, h, w, c]`; `None` where the picture
+    /// has yet to be encoded.
+    pub(crate) fn batch_values(
+        &self,
+        batch: usize,
+        height: usize,
+        width: usize,
+    ) -> Option<Vec<f32>> {
+        let different = match &self.seen {
+            HintImage::Pixels { images, .. } => images.len().clamp(1, batch.max(1)),
+            HintImage::Encoded(_) => 1,
+        };
+        let each = (0..different).map(|i| self.values(i, height, width));
+        let each: Vec<Vec<f32>> = each.collect::<Option<_>>()?;
+        Some(each.iter().cycle().take(batch).flatten().copied().collect())
+    }
+
+    /// What the network sees for latent `item` of a batch, `[h, w, c]`.
+    fn values(&self, item: usize, height: usize, width: usize) -> Option<Vec<f32>> {
+        let (image, paint) = match &self.seen {
+            HintImage::Pixels { images, paint, .. } => {
+                (images.get(item % images.len().max(1))?, paint.as_ref())
+            }
+            HintImage::Encoded(latent) => return Some(latent.values.clone()),
+        };
+        match self.net.net.hint() {
+            HintKind::Pixels { channels, signed } => {
                 let size = [height * HINT_SCALE, width * HINT_SCALE];
                 let image = fitted(image, size, Upscale::NearestExact);
                 let mut values = with_channels(&image, channels);
@@ -265,7 +287,7 @@ impl Hint {
                 }
                 Some(values)
             }
-            (HintImage::Pixels { image, .. }, kind @ HintKind::Unshuffled { channels, .. }) => {
+            kind @ HintKind::Unshuffled { channels, .. } => {
                 let [height, width, _] = kind.size([height, width]);
                 let image = fitted(image, [height, width], Upscale::NearestExact);
                 let mean = |p: &[f32]| p.iter().sum::<f32>() / p.len() as f32;
@@ -274,18 +296,11 @@ impl Hint {
                     _ => with_channels(&image, channels),
                 })
             }
-            (HintImage::Pixels { image, paint, .. }, kind @ HintKind::Smooth { .. }) => {
+            kind @ HintKind::Smooth { .. } => {
                 let [height, width, _] = kind.size([height, width]);
-                Some(pictures::smooth(
-                    image,
-                    paint.as_ref(),
-                    kind,
-                    [height, width],
-                ))
+                Some(pictures::smooth(image, paint, kind, [height, width]))
             }
-            (HintImage::Pixels { .. }, HintKind::Latent { .. } | HintKind::EvenLatent { .. }) => {
-                None
-            }
+            HintKind::Latent { .. } | HintKind::EvenLatent { .. } => None,
         }
     }
 
@@ -296,11 +311,17 @@ impl Hint {
         height: usize,
         width: usize,
     ) -> Result<Option<(HintPictures, &VaeFile)>, EngineError> {
-        let HintImage::Pixels { vae, .. } = &self.seen else {
+        let HintImage::Pixels { images, vae, .. } = &self.seen else {
             return Ok(None);
         };
         if !self.net.needs_vae() {
             return Ok(None);
+        }
+        if images.windows(2).any(|two| two[0] != two[1]) {
+            return Err(EngineError::ControlNetBatch {
+                net: self.net.name.clone(),
+                images: images.len(),
+            });
         }
         let vae = vae.as_deref().ok_or_else(|| EngineError::ControlNetVae {
             net: self.net.name.clone(),
@@ -382,13 +403,13 @@ impl PartialEq for Hint {
     fn eq(&self, other: &Hint) -> bool {
         let same_picture = match (&self.seen, &other.seen) {
             (
-                HintImage::Pixels { image, paint, .. },
+                HintImage::Pixels { images, paint, .. },
                 HintImage::Pixels {
-                    image: other_image,
+                    images: other_images,
                     paint: other_paint,
                     ..
                 },
-            ) => image == other_image && paint == other_paint,
+            ) => images == other_images && paint == other_paint,
             (HintImage::Encoded(a), HintImage::Encoded(b)) => a == b,
             _ => false,
         };

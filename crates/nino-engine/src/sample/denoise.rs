@@ -210,14 +210,14 @@ impl DenoiserPlan {
             fixed.push(encoded(node, &told)?);
         }
         for (i, &node) in nodes.references.iter().enumerate() {
-            let latents = each(&|p| {
-                let latent = p.conditioning.looked_at(model).get(i);
-                latent.map_or_else(Vec::new, |r| {
-                    let mut values = r.in_model_units(model.latent_format()).values;
-                    values.truncate(r.height * r.width * r.channels);
-                    values
-                })
-            });
+            let mut latents = Vec::new();
+            for prompt in prompts {
+                let Some(reference) = prompt.conditioning.looked_at(model).get(i) else {
+                    continue;
+                };
+                let reference = reference.in_model_units(model.latent_format());
+                latents.extend(reference.first_frames(whole.batch));
+            }
             fixed.push(encoded(node, &latents)?);
         }
         for (i, inputs) in nodes.control_nets.iter().enumerate() {
@@ -226,16 +226,15 @@ impl DenoiserPlan {
             let mut seen = Vec::new();
             for prompt in prompts {
                 let placed = model.steering().placed(&prompt.conditioning.hints);
-                let shown = match placed[i] {
-                    None => vec![0.0; values],
+                seen.extend(match placed[i] {
+                    None => vec![0.0; values * whole.batch],
                     Some(hint) => hint
-                        .values(h, w)
-                        .filter(|shown| shown.len() == values)
+                        .batch_values(whole.batch, h, w)
+                        .filter(|shown| shown.len() == values * whole.batch)
                         .ok_or_else(|| EngineError::ControlNetArea {
                             net: hint.net.name.clone(),
                         })?,
-                };
-                seen.extend(shown.repeat(whole.batch));
+                });
             }
             fixed.push(encoded(inputs.hint, &seen)?);
         }

@@ -1,5 +1,7 @@
 //! A child process and all that it started: ended together.
 
+#[cfg(unix)]
+use super::groups::RUNNING;
 use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +18,18 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(child: Child) -> Process {
+        #[cfg(unix)]
+        RUNNING.add(child.id() as i32);
         Process { child, ended: None }
+    }
+
+    /// Waits for the end of a child that has ended or soon will.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        #[cfg(unix)]
+        RUNNING.remove(self.child.id() as i32);
+        let status = self.child.wait()?;
+        self.ended = Some(status);
+        Ok(status)
     }
 
     /// Ends it and its process group: a program that it started may hold the pipes as well.
@@ -37,7 +50,7 @@ impl Process {
     pub(super) fn kill_and_reap(&mut self) {
         self.kill();
         if self.ended.is_none() {
-            self.ended = self.child.wait().ok();
+            let _ = self.reap();
         }
     }
 
@@ -53,9 +66,7 @@ impl Process {
                 }
                 if process.has_ended()? {
                     process.kill();
-                    let status = process.child.wait()?;
-                    process.ended = Some(status);
-                    return Ok(status);
+                    return process.reap();
                 }
             }
             std::thread::sleep(pause);
@@ -82,5 +93,12 @@ impl Process {
     #[cfg(not(unix))]
     fn has_ended(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
+    }
+}
+
+/// A child whose start failed half way is not left behind.
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill_and_reap();
     }
 }

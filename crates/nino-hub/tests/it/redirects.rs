@@ -175,8 +175,11 @@ fn a_location_injects_nothing() {
 fn locations_may_be_relative_and_odd() {
     for (location, path) in [
         ("/storage/x", "/storage/x"),
-        ("other", "/org/repo/resolve/main/other"),
-        ("?page=2", "/org/repo/resolve/main/model.safetensors?page=2"),
+        ("other", "/org/repo/resolve/c0ffee/other"),
+        (
+            "?page=2",
+            "/org/repo/resolve/c0ffee/model.safetensors?page=2",
+        ),
         ("/a b\"c", "/a%20b%22c"),
         ("/x?sig=a%2Bb&c=d#fragment", "/x?sig=a%2Bb&c=d"),
     ] {

@@ -13,6 +13,8 @@ use zlib_rs::{Inflate, InflateFlush, Status};
 const START: u64 = 8;
 /// Length and name before a chunk's data, and the checksum after it.
 const AROUND: u64 = 12;
+/// Most chunks beside those of pixels: each costs a look, and real files have a few dozen.
+const MOST_CHUNKS: usize = 1 << 16;
 /// zlib's largest window, which every stream may use.
 const WINDOW_BITS: u8 = 15;
 
@@ -39,6 +41,7 @@ pub(crate) fn chunks<R: Read + Seek>(
     guard: Guard<'_>,
 ) -> Result<Vec<Chunk>, MediaError> {
     let mut found = Vec::new();
+    let mut beside = 0;
     let mut at = START;
     loop {
         let head = read_at(input, at, 8).map_err(crate::io_error(guard.path, "read"))?;
@@ -60,6 +63,13 @@ pub(crate) fn chunks<R: Read + Seek>(
         }
         if &chunk.name == b"IEND" {
             return Ok(found);
+        }
+        // Frames have a chunk of their own each; pixels may be in many, of which none is empty.
+        if !matches!(&chunk.name, b"IDAT" | b"fdAT" | b"fcTL") || chunk.len == 0 {
+            beside += 1;
+        }
+        if beside > MOST_CHUNKS {
+            return Err(guard.damaged(format!("it has more than {MOST_CHUNKS} chunks")));
         }
         found.push(chunk);
     }

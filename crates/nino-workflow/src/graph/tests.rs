@@ -79,3 +79,11 @@ fn nodes_are_added_and_links_moved() {
     assert_eq!(graph.get("3").unwrap().link("a"), Some(&at(&added)));
     assert_eq!(graph.get(&added).unwrap().link("a"), Some(&at("1")));
 }
+
+#[test]
+fn a_larger_machine_takes_larger_results() {
+    let values = |gib: u64| Limits::for_memory(Some(gib << 30)).values;
+    let clip = 1280 * 704 * 121 * 3;
+    assert!(values(4) == Limits::default().values && values(8) > clip);
+    assert_eq!(Limits::for_memory(None), Limits::default());
+}

@@ -160,7 +160,7 @@ pub(super) static NODES: &[NodeDef] = &[
 fn empty(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (width, height) = (call.size("width")?, call.size("height")?);
     let n = call.size("batch_size")?;
-    call.room_for("a batch of pictures", &[n, width, height, 3])?;
+    call.room_for_new("a batch of pictures", &[n, width, height, 3])?;
     let color = call.int("color")?;
     let pixel = [16, 8, 0].map(|shift| (color >> shift & 0xFF) as f32 / 255.0);
     let image = Image {

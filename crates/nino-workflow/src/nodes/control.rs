@@ -284,20 +284,21 @@ fn styled(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 
 /// The picture of a node that steers prompts through a network, and what is painted over.
 fn hint(call: &Call<'_, '_>, net: &ControlNetFile) -> Result<Hint, NodeError> {
-    let first = |input: &'static str| -> Result<Option<Image>, NodeError> {
-        match call.get(input) {
-            Some(_) => Ok(call.images(input)?.first().cloned()),
-            None => Ok(None),
-        }
+    let given = |input: &'static str| match call.get(input) {
+        Some(_) => call.images(input),
+        None => Ok(Arc::default()),
     };
-    let under = first("inpaint_image")?.filter(|image| !image.values.is_empty());
-    // Without a picture that steers there is gray in its place.
-    let gray = under.as_ref().map(|under| Image {
-        values: vec![0.5; under.values.len()],
-        ..*under
-    });
-    let image = first("image")?.or(gray).unwrap_or_default();
-    if image.values.is_empty() {
+    let under = given("inpaint_image")?.first().cloned();
+    let under = under.filter(|image| !image.values.is_empty());
+    let mut images = given("image")?;
+    if let (true, Some(under)) = (images.is_empty(), &under) {
+        // Without a picture that steers there is gray in its place.
+        images = Arc::new(vec![Image {
+            values: vec![0.5; under.values.len()],
+            ..*under
+        }]);
+    }
+    if images.first().is_none_or(|image| image.values.is_empty()) {
         return Err(NodeError::Input(
             "there is no picture to steer by".to_owned(),
         ));
@@ -312,12 +313,13 @@ fn hint(call: &Call<'_, '_>, net: &ControlNetFile) -> Result<Hint, NodeError> {
     };
     let paint = HintPaint {
         image: under.map(Arc::new),
-        mask: mask.filter(|mask| !mask.is_empty()).map(Arc::new),
+        // A mask that is all black is one: only without any is nothing kept.
+        mask: mask.filter(|mask| !mask.values.is_empty()).map(Arc::new),
     };
     Ok(Hint {
         net: net.clone(),
         seen: HintImage::Pixels {
-            image: Arc::new(image),
+            images,
             vae,
             paint: Some(paint),
         },

@@ -56,7 +56,7 @@ pub(super) static NODES: &[NodeDef] = &[
 fn empty(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (width, height) = (call.size("width")? / SCALE, call.size("height")? / SCALE);
     let batch = call.size("batch_size")?;
-    call.room_for("a latent", &[batch, CHANNELS, height, width])?;
+    call.room_for_new("a latent", &[batch, CHANNELS, height, width])?;
     let latent = Latent::empty(batch, CHANNELS, LatentSize::picture(height, width));
     Ok(vec![Value::latent(latent)])
 }
@@ -65,6 +65,6 @@ fn levels(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (width, height) = (call.size("width")?, call.size("height")?);
     let tokens = (width * height) as f64 / (SCALE * SCALE) as f64;
     let tokens = tokens.round_ties_even() as usize;
-    let sigmas = schedule::flux2(tokens, call.size("steps")?);
+    let sigmas = schedule::flux2(tokens, call.steps()?);
     Ok(vec![Value::from(sigmas)])
 }

@@ -1,7 +1,7 @@
 //! What sampling starts from, and what a model sees beside the noise, where a picture is to be
 //! changed.
 
-use super::vae::encoded;
+use super::vae::{encoded, whole_squares};
 use super::{image, mask};
 use crate::NodeError;
 use crate::node::NodeDef;
@@ -12,7 +12,7 @@ use crate::value::{Latents, Value};
 use nino_engine::{Conditioning, Image, Latent, Mask, Seen};
 use std::sync::Arc;
 
-/// Pixels of a latent pixel, as ComfyUI cuts pictures for these nodes.
+/// What ComfyUI cuts the sides of pictures to for `InpaintModelConditioning`, whatever the VAE.
 const SCALE: usize = 8;
 
 const TOLD: &[crate::node::OutputDef] = &[
@@ -68,13 +68,13 @@ pub(super) static NODES: &[NodeDef] = &[
     },
 ];
 
-/// Pictures and their masks, both cut to whole squares of pixels.
-fn cut(call: &Call<'_, '_>) -> Result<(Vec<Image>, Vec<Mask>), NodeError> {
+/// Pictures and their masks, both cut to squares of `scale` pixels.
+fn cut(call: &Call<'_, '_>, scale: usize) -> Result<(Vec<Image>, Vec<Mask>), NodeError> {
     let (pixels, masks) = (call.images("pixels")?, call.masks("mask")?);
     let Some(first) = pixels.first() else {
         return Err(NodeError::Input("its pixels are no picture".to_owned()));
     };
-    let part = |side: usize| (side % SCALE / 2, side / SCALE * SCALE);
+    let part = |side: usize| (side % scale / 2, side / scale * scale);
     let ((x, width), (y, height)) = (part(first.width), part(first.height));
     let images = pixels
         .iter()
@@ -103,8 +103,8 @@ fn grayed(images: &[Image], masks: &[Mask]) -> Vec<Image> {
 }
 
 fn encode_for_inpaint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let (images, masks) = cut(call)?;
     let vae = call.vae("vae")?;
+    let (images, masks) = cut(call, vae.pixel_multiple()?)?;
     let by = call.size("grow_mask_by")?;
     let latent = encoded(call, &vae, &grayed(&images, &masks))?;
     let grown = masks.into_iter().map(|m| m.grown(by).rounded());
@@ -118,11 +118,13 @@ fn encode_for_inpaint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> 
 }
 
 fn inpaint_model(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let (images, masks) = cut(call)?;
+    let (images, masks) = cut(call, SCALE)?;
     let vae = call.vae("vae")?;
-    let latent = encoded(call, &vae, &images)?;
+    // Pixels of a latent may be larger; masks keep their size, and are fitted to the latent.
+    let latent = encoded(call, &vae, &whole_squares(&images, &vae)?)?;
+    let gray = whole_squares(&grayed(&images, &masks), &vae)?;
     let seen = Seen {
-        latent: encoded(call, &vae, &grayed(&images, &masks))?,
+        latent: encoded(call, &vae, &gray)?,
         mask: Some(mask::one(&masks, "mask")?.clone()),
     };
     let noise_mask = call.boolean("noise_mask")?.then(|| Arc::new(masks));
@@ -141,11 +143,7 @@ fn inpaint_model(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 
 fn instruct(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (pixels, vae) = (call.images("pixels")?, call.vae("vae")?);
-    let cut: Vec<Image> = pixels
-        .iter()
-        .map(|i| super::vae::whole_squares(i, &vae))
-        .collect();
-    let latent = encoded(call, &vae, &cut)?;
+    let latent = encoded(call, &vae, &whole_squares(&pixels, &vae)?)?;
     let empty = Latent {
         values: vec![0.0; latent.values.len()],
         ..latent.clone()

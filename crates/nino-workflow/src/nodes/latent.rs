@@ -149,7 +149,7 @@ pub(super) fn method_of(name: &str) -> Result<Upscale, NodeError> {
 fn empty(call: &mut Call<'_, '_>, channels: usize) -> Result<Vec<Value>, NodeError> {
     let (width, height) = (call.size("width")? / SCALE, call.size("height")? / SCALE);
     let batch = call.size("batch_size")?;
-    call.room_for("a latent", &[batch, channels, height, width])?;
+    call.room_for_new("a latent", &[batch, channels, height, width])?;
     let latent = Latent::empty(batch, channels, LatentSize::picture(height, width));
     Ok(vec![Value::empty_latent(latent)])
 }
@@ -203,12 +203,8 @@ fn resized(
             "a latent of {width}x{height} has no pixels"
         )));
     }
-    if part.frames != 1 {
-        return Err(NodeError::Input(
-            "latents of videos are not resized".to_owned(),
-        ));
-    }
-    call.room_for("a latent", &[part.batch, part.channels, height, width])?;
+    let sizes = [part.batch, part.frames, part.channels, height, width];
+    call.room_for("a latent", &sizes)?;
     let latent = part.resized(height, width, method(call)?);
     Ok(vec![Value::from(Latents {
         latent,
@@ -233,8 +229,8 @@ pub(super) fn centered(latent: &Latent, aspect: f64) -> Latent {
     );
     let (width, height) = (latent.width - 2 * x, latent.height - 2 * y);
     let c = latent.channels;
-    let rows = (0..latent.batch).flat_map(|b| {
-        let first = b * latent.height + y;
+    let rows = (0..latent.batch * latent.frames).flat_map(|frame| {
+        let first = frame * latent.height + y;
         first..first + height
     });
     let values = rows.flat_map(|row| {

@@ -90,7 +90,7 @@ pub(super) fn each(
 
 fn solid(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (width, height) = (call.size("width")?, call.size("height")?);
-    call.room_for("a mask", &[width, height])?;
+    call.room_for_new("a mask", &[width, height])?;
     let mask = Mask {
         width,
         height,

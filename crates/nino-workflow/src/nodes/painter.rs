@@ -39,7 +39,7 @@ fn paint(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         image
     } else {
         let (width, height) = (call.size("width")?, call.size("height")?);
-        call.room_for("a picture", &[width, height, 3])?;
+        call.room_for_new("a picture", &[width, height, 3])?;
         Image {
             width,
             height,

@@ -68,8 +68,8 @@ fn one(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         return Ok(vec![Value::from(vec![made])]);
     };
     let image = image.of_pixels(LOOKED_AT, 1);
-    let looked_at = vec![image.clone()];
-    spoken(call, PICTURE, &[image], looked_at)
+    let pictures = [image];
+    spoken(call, PICTURE, &pictures, &pictures)
 }
 
 fn several(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
@@ -81,7 +81,7 @@ fn several(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
             looked_at.push(image.of_pixels(LOOKED_AT, MULTIPLE));
         }
     }
-    spoken(call, &before.concat(), &seen, looked_at)
+    spoken(call, &before.concat(), &seen, &looked_at)
 }
 
 /// A prompt about pictures that are seen, with latents of those that are looked at where there is a
@@ -90,7 +90,7 @@ fn spoken(
     call: &mut Call<'_, '_>,
     before: &str,
     seen: &[Image],
-    looked_at: Vec<Image>,
+    looked_at: &[Image],
 ) -> Result<Vec<Value>, NodeError> {
     let (clip, text) = (call.clip("clip")?, call.text("prompt")?);
     let whole = format!("{before}{text}");
@@ -105,8 +105,7 @@ fn spoken(
     )?;
     if call.get("vae").is_some() {
         let vae = call.vae("vae")?;
-        for image in looked_at {
-            let image = whole_squares(&image, &vae);
+        for image in whole_squares(looked_at, &vae)? {
             let latent = encoded(call, &vae, &[image])?;
             made = made.with_reference(Arc::new(latent));
         }

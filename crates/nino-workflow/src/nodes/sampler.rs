@@ -101,7 +101,7 @@ pub(super) fn scheduler(call: &Call<'_, '_>) -> Result<Scheduler, NodeError> {
 
 pub(super) fn ksampler(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (model, sampler) = (call.model("model")?, sampler(call)?);
-    let (steps, denoise) = (call.size("steps")?, call.float("denoise")?);
+    let (steps, denoise) = (call.steps()?, call.float("denoise")?);
     let levels = sigmas(&model, sampler, scheduler(call)?, steps, denoise)?;
     let seed = call.seed("seed")?;
     plain(call, &model, sampler, &levels, seed, true)
@@ -116,7 +116,7 @@ pub(super) fn advanced(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError>
         end_at_step: call.size("end_at_step")?,
         return_with_leftover_noise: is_on("return_with_leftover_noise")?,
     };
-    let all = sigmas(&model, sampler, scheduler(call)?, call.size("steps")?, 1.0)?;
+    let all = sigmas(&model, sampler, scheduler(call)?, call.steps()?, 1.0)?;
     let levels = window.cut(&all);
     let seed = call.seed("noise_seed")?;
     plain(call, &model, sampler, &levels, seed, add_noise)

@@ -91,7 +91,7 @@ pub(super) static NODES: &[NodeDef] = &[
         |call| {
             let (min, max) = range(call)?;
             let rho = call.float("rho")?;
-            finite(schedule::karras(min, max, call.size("steps")?, rho))
+            finite(schedule::karras(min, max, call.steps()?, rho))
         }
     ),
     levels!(
@@ -101,7 +101,7 @@ pub(super) static NODES: &[NodeDef] = &[
         ONE,
         |call| {
             let (min, max) = range(call)?;
-            finite(schedule::exponential(min, max, call.size("steps")?))
+            finite(schedule::exponential(min, max, call.steps()?))
         }
     ),
     levels!(
@@ -110,7 +110,7 @@ pub(super) static NODES: &[NodeDef] = &[
         [MODEL, int("steps", 1, (1, 10), 1), DENOISE],
         ONE,
         |call| {
-            let (model, steps) = (call.model("model")?, call.size("steps")?);
+            let (model, steps) = (call.model("model")?, call.steps()?);
             let sigmas = schedule::turbo(&model.sampling, steps, call.float("denoise")?);
             Ok(vec![Value::from(sigmas)])
         }
@@ -148,7 +148,7 @@ pub(super) static NODES: &[NodeDef] = &[
         ],
         ONE,
         |call| {
-            let (model, steps) = (call.model("model")?, call.size("steps")?);
+            let (model, steps) = (call.model("model")?, call.steps()?);
             let (alpha, beta) = (call.float("alpha")?, call.float("beta")?);
             if alpha <= 0.0 || beta <= 0.0 {
                 let why = format!("alpha ({alpha}) and beta ({beta}) are more than 0");
@@ -188,7 +188,7 @@ pub(super) static NODES: &[NodeDef] = &[
 
 fn basic(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (model, scheduler) = (call.model("model")?, scheduler(call)?);
-    let (steps, denoise) = (call.size("steps")?, call.float("denoise")?);
+    let (steps, denoise) = (call.steps()?, call.float("denoise")?);
     if denoise <= 0.0 {
         return Ok(vec![Value::from(Vec::<f32>::new())]);
     }
@@ -209,7 +209,7 @@ fn names(tables: &[FoundLevels]) -> Vec<&'static str> {
 
 /// The levels that were searched for a model.
 fn found(call: &Call<'_, '_>, tables: &[FoundLevels]) -> Result<Vec<Value>, NodeError> {
-    let (name, steps) = (call.text("model_type")?, call.size("steps")?);
+    let (name, steps) = (call.text("model_type")?, call.steps()?);
     let table = tables.iter().find(|table| table.name == &*name);
     let table = table.ok_or_else(|| NodeError::Input(format!("no levels are known for {name}")))?;
     let sigmas = table.sigmas(steps, call.float("denoise")?);

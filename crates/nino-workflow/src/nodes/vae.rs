@@ -86,7 +86,7 @@ pub(super) fn decode_in(
 ) -> Result<Vec<Value>, NodeError> {
     let (samples, vae) = (call.latents("samples")?, call.vae("vae")?);
     let latent = &samples.latent;
-    let side = vae.kind.scale();
+    let side = vae.pixel_multiple()?;
     let frames = latent.batch * vae.kind.n_frames(latent.frames);
     let sizes = [frames, latent.height * side, latent.width * side, 3];
     call.room_for("a batch of pictures", &sizes)?;
@@ -101,19 +101,19 @@ pub(super) fn decode_in(
 
 fn encode(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let (pixels, vae) = (call.images("pixels")?, call.vae("vae")?);
-    let cut: Vec<Image> = pixels
-        .iter()
-        .map(|image| whole_squares(image, &vae))
-        .collect();
+    let cut = whole_squares(&pixels, &vae)?;
     Ok(vec![Value::latent(encoded(call, &vae, &cut)?)])
 }
 
-/// The largest part in the middle whose sides are multiples of the VAE's scale.
-pub(super) fn whole_squares(image: &Image, vae: &VaeFile) -> Image {
-    let scale = vae.kind.scale().max(1);
-    let (width, height) = (image.width / scale * scale, image.height / scale * scale);
-    let at = (image.width % scale / 2, image.height % scale / 2);
-    super::image::cropped(image, at, width, height)
+/// The largest parts in the middle whose sides are whole pixels of the VAE's latents.
+pub(super) fn whole_squares(images: &[Image], vae: &VaeFile) -> Result<Vec<Image>, NodeError> {
+    let side = vae.pixel_multiple()?;
+    let cut = |image: &Image| {
+        let (width, height) = (image.width / side * side, image.height / side * side);
+        let at = (image.width % side / 2, image.height % side / 2);
+        super::image::cropped(image, at, width, height)
+    };
+    Ok(images.iter().map(cut).collect())
 }
 
 /// A batch of pictures of one size, encoded one after the other.
@@ -142,9 +142,9 @@ pub(super) fn encoded(
     let mut batch: Option<Latent> = None;
     for image in images {
         if image.width == 0 || image.height == 0 {
-            let scale = vae.kind.scale();
+            let side = vae.pixel_multiple()?;
             let text =
-                format!("its picture is smaller than the {scale}x{scale} pixels of a latent's");
+                format!("its picture is smaller than the {side}x{side} pixels of a latent's");
             return Err(NodeError::Input(text));
         }
         let one = encode_image(call.store, vae, image, &options, &mut call.control)?.latent;

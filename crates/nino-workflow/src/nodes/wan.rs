@@ -213,7 +213,7 @@ fn size(call: &Call<'_, '_>) -> Result<ClipSize, NodeError> {
         frames: call.size("length")?.max(1),
     };
     let latent = [size.width / 8, size.height / 8, size.frames / TIME + 1, 48];
-    call.room_for("a clip's latent", &latent)?;
+    call.room_for_new("a clip's latent", &latent)?;
     Ok(size)
 }
 

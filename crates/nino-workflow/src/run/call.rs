@@ -14,6 +14,9 @@ use nino_engine::{
 use std::path::Path;
 use std::sync::Arc;
 
+/// Most steps that ComfyUI's nodes offer.
+const MAX_STEPS: usize = 10_000;
+
 /// A run of a node: its inputs, and all that the work needs.
 pub(crate) struct Call<'c, 'h> {
     pub(crate) node: &'c str,
@@ -289,6 +292,16 @@ impl Call<'_, '_> {
             .map_err(|_| NodeError::Input(format!("its {input} is {number}, where 0 is the least")))
     }
 
+    /// A number of sampling steps. A widget has this limit, a linked number has none.
+    pub(crate) fn steps(&self) -> Result<usize, NodeError> {
+        match self.size("steps")? {
+            steps @ 0..=MAX_STEPS => Ok(steps),
+            steps => Err(NodeError::Input(format!(
+                "its steps are {steps}, where {MAX_STEPS} are the most"
+            ))),
+        }
+    }
+
     pub(crate) fn seed(&self, input: &'static str) -> Result<u64, NodeError> {
         // Wider numbers do not pass the check, but a linked one is not checked.
         Ok(self.int(input)? as u64)
@@ -321,6 +334,21 @@ impl Call<'_, '_> {
             Value::File(path) => Some(path),
             _ => None,
         })
+    }
+
+    /// An error where what a node makes from numbers alone would be empty, as linked numbers may ask
+    /// for, or too large.
+    pub(crate) fn room_for_new(
+        &self,
+        what: &'static str,
+        sizes: &[usize],
+    ) -> Result<(), NodeError> {
+        if sizes.contains(&0) {
+            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            let text = format!("{what} of {} is empty", sizes.join("x"));
+            return Err(NodeError::Input(text));
+        }
+        self.room_for(what, sizes)
     }
 
     /// An error where a result would have more numbers than a node may make.

@@ -64,3 +64,33 @@ fn prompts_have_a_largest_number_of_chunks() {
     let told = "node 2 (CLIPTextEncode): a prompt has 17000 chunks of tokens; the limit is 400";
     assert_eq!(found, told);
 }
+
+fn number(value: u64) -> Value {
+    json!({ "class_type": "PrimitiveInt", "inputs": { "value": value } })
+}
+
+/// A widget has a smallest and a largest number, a linked one has not.
+#[test]
+fn linked_numbers_are_held_to_what_can_be_made() {
+    let karras = json!({ "class_type": "KarrasScheduler", "inputs": {
+        "steps": ["1", 0], "sigma_max": 14.6, "sigma_min": 0.03, "rho": 7.0 } });
+    let shown = json!({ "class_type": "PreviewAny", "inputs": { "source": ["2", 0] } });
+    let found = error(json!({ "1": number(1_000_000_000_000), "2": karras, "9": shown }));
+    let told = "node 2 (KarrasScheduler): its steps are 1000000000000, where 10000 are the most";
+    assert_eq!(found, told);
+    let none = json!({ "class_type": "EmptyLatentImage",
+        "inputs": { "width": 64, "height": ["1", 0], "batch_size": 1 } });
+    let found = error(json!({ "1": number(0), "2": none, "9": save("2") }));
+    assert_eq!(
+        found,
+        "node 2 (EmptyLatentImage): a latent of 1x4x0x8 is empty"
+    );
+    let none = json!({ "class_type": "EmptyImage",
+        "inputs": { "width": 64, "height": ["1", 0], "batch_size": 1, "color": 0 } });
+    let shown = json!({ "class_type": "PreviewImage", "inputs": { "images": ["2", 0] } });
+    let found = error(json!({ "1": number(0), "2": none, "9": shown }));
+    assert_eq!(
+        found,
+        "node 2 (EmptyImage): a batch of pictures of 1x64x0x3 is empty"
+    );
+}

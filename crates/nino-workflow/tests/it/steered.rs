@@ -85,7 +85,7 @@ fn hint(image: Image, strength: f32, percent: (f64, f64)) -> Hint {
     Hint {
         net: ControlNetFile::open(&net()).unwrap(),
         seen: HintImage::Pixels {
-            image: Arc::new(image),
+            images: Arc::new(vec![image]),
             vae: None,
             paint: None,
         },

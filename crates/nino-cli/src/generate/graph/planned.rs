@@ -36,7 +36,7 @@ pub(crate) fn planned(
     choice: &Choice,
     env: &Env,
 ) -> Result<PlannedGraph> {
-    let limits = Limits::default();
+    let limits = Limits::of_this_machine();
     fill_defaults(&mut graph);
     change::apply(&mut graph, given)?;
     check(&graph, &PlanHost { env }, &limits)?;

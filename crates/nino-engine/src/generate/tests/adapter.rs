@@ -46,7 +46,7 @@ fn both_of(
     let hint = Arc::new(Hint {
         net: net.clone(),
         seen: HintImage::Pixels {
-            image: Arc::new(image),
+            images: Arc::new(vec![image]),
             vae: None,
             paint: None,
         },

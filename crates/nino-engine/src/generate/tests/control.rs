@@ -83,7 +83,7 @@ fn hint(net: &ControlNetFile, image: Image, strength: f32, percent: (f64, f64)) 
     Hint {
         net: net.clone(),
         seen: HintImage::Pixels {
-            image: Arc::new(image),
+            images: Arc::new(vec![image]),
             vae: None,
             paint: None,
         },
@@ -328,4 +328,26 @@ fn canny_finds_the_edges_that_comfyui_finds() {
         // Sums in another order may turn one gradient across a limit.
         assert!(other.count() <= 2, "{low} {high}");
     }
+}
+
+/// ComfyUI gives the hints of a batch to its images in turn.
+#[test]
+fn each_image_of_a_batch_has_a_hint_of_its_own() {
+    let steered = Steered::new("tiny_sd1", Family::Sd1);
+    let net = steered.net("sd1");
+    let gray = |value: f32| Image {
+        width: 16,
+        height: 16,
+        values: vec![value; 16 * 16 * 3],
+    };
+    let mut two = hint(&net, gray(0.25), 1.0, (0.0, 1.0));
+    two.seen = HintImage::Pixels {
+        images: Arc::new(vec![gray(0.25), gray(0.75)]),
+        vae: None,
+        paint: None,
+    };
+    let values = two.batch_values(3, 2, 2).unwrap();
+    let firsts: Vec<f32> = values.chunks(values.len() / 3).map(|v| v[0]).collect();
+    assert_eq!(firsts, [0.25, 0.75, 0.25]);
+    assert_eq!(two.batch_values(1, 2, 2).unwrap()[..1], [0.25]);
 }

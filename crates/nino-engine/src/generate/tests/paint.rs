@@ -45,7 +45,7 @@ fn seen(
     let hint = Hint {
         net: net.clone(),
         seen: HintImage::Pixels {
-            image: Arc::new(image),
+            images: Arc::new(vec![image]),
             vae: None,
             paint,
         },
@@ -204,7 +204,7 @@ fn anima_under_lllite_makes_what_comfyui_makes() {
         let hint = Hint {
             net: ControlNetFile::open(&path).unwrap(),
             seen: HintImage::Pixels {
-                image: Arc::new(image(&case, "image", 40, 56)),
+                images: Arc::new(vec![image(&case, "image", 40, 56)]),
                 vae: None,
                 paint: Some(HintPaint {
                     image: None,

@@ -25,9 +25,10 @@ impl Hint {
         width: usize,
         scale: usize,
     ) -> Option<HintPictures> {
-        let HintImage::Pixels { image, paint, .. } = &self.seen else {
+        let HintImage::Pixels { images, paint, .. } = &self.seen else {
             return None;
         };
+        let image = images.first()?;
         let kind = self.net.net.hint();
         let [height, width, _] = kind.size([height, width]);
         let size = [height * scale, width * scale];

@@ -28,4 +28,10 @@ fn numbers_are_pillows() {
     ];
     assert_eq!(resized(&picture(4, 3), 6, 5).rgb, larger);
     assert_eq!(resized(&picture(4, 3), 4, 3), picture(4, 3));
+    // Columns first.
+    let lower = [
+        112, 114, 154, 112, 125, 152, 91, 129, 125, 154, 157, 102, 126, 144, 142, 129, 150, 130,
+        120, 130, 144, 125, 100, 122, 150, 136, 127, 149, 101, 122, 136, 137, 114, 96, 130, 111,
+    ];
+    assert_eq!(resized(&picture(5, 9), 4, 3).rgb, lower);
 }
