@@ -130,6 +130,8 @@ pub enum EngineError {
     UnetOnly { model: String, what: &'static str },
     #[error("guidance by three prompts cannot be combined with {other}")]
     ThirdPrompt { other: &'static str },
+    #[error("{name} cannot be combined with {other}")]
+    StepReuse { name: &'static str, other: String },
     #[error("{model}: its positions cannot be scaled: only Wan's can")]
     NoStretch { model: String },
     #[error(

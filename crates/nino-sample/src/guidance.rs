@@ -7,8 +7,10 @@ mod three;
 use crate::error::Stop;
 use crate::model::ModelSampling;
 use crate::sampler::{Denoise, Output};
+use crate::step_cache::{CacheWay, Easy, Lazy, Reuses, StepCache};
 pub use corrections::{Correction, Items, SkippedLayers, combine_normed};
 use corrections::{deviation, shortened, zero_star};
+use std::cell::Cell;
 pub use three::{Perpendicular, ThreeWay};
 
 /// A network with its prompts. Whether the two prompts share a batch is its own affair.
@@ -51,6 +53,8 @@ pub struct Guided<'a, N> {
     blend: Blend,
     corrections: Vec<Correction>,
     three: Option<ThreeWay>,
+    easy: Option<Easy<'a>>,
+    lazy: Option<Lazy<'a>>,
     items: Items,
     input: Vec<f32>,
     negative: Vec<f32>,
@@ -99,6 +103,8 @@ impl<'a, N: Network> Guided<'a, N> {
             blend: Blend::Plain,
             corrections: Vec::new(),
             three: None,
+            easy: None,
+            lazy: None,
             items: Items {
                 len: 0,
                 channels: 1,
@@ -117,6 +123,15 @@ impl<'a, N: Network> Guided<'a, N> {
         self
     }
 
+    /// With steps that are used again, which are counted.
+    #[must_use]
+    pub fn with_step_cache(mut self, told: Option<StepCache>, reuses: &'a Cell<Reuses>) -> Self {
+        let of = |way| told.filter(|told| told.way == way);
+        self.easy = of(CacheWay::Easy).map(|told| Easy::new(told, reuses));
+        self.lazy = of(CacheWay::Lazy).map(|told| Lazy::new(told, reuses));
+        self
+    }
+
     /// Latents of these sizes, blended and then corrected in these ways.
     #[must_use]
     pub fn corrected(mut self, items: Items, blend: Blend, corrections: &[Correction]) -> Self {
@@ -128,6 +143,18 @@ impl<'a, N: Network> Guided<'a, N> {
 
 impl<N: Network> Denoise for Guided<'_, N> {
     fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
+        let Some(mut lazy) = self.lazy.take() else {
+            return self.guide(x, sigma, out);
+        };
+        let done = lazy.denoise(x, sigma, out, |out| self.guide(x, sigma, out));
+        self.lazy = Some(lazy);
+        done
+    }
+}
+
+impl<N: Network> Guided<'_, N> {
+    /// The guided prediction of x0.
+    fn guide(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
         if let Some(way) = self.three {
             return self.denoise_by_three(way, x, sigma, out);
         }
@@ -152,9 +179,7 @@ impl<N: Network> Denoise for Guided<'_, N> {
         (self.negative, self.positive) = (own, positive);
         Ok(())
     }
-}
 
-impl<N: Network> Guided<'_, N> {
     /// Both prompts' predictions combined; where there are corrections, the positive one alone goes
     /// to `positive`, too.
     fn guided(
@@ -194,8 +219,12 @@ impl<N: Network> Guided<'_, N> {
         model
             .prediction
             .input(sigma, model.sigma_data, x, &mut self.input);
-        self.network
-            .forward(&self.input, timestep, denoised, negative.as_deref_mut())?;
+        let (network, input) = (&mut self.network, &self.input);
+        let given = negative.as_deref_mut();
+        match &mut self.easy {
+            Some(easy) => easy.forward(network, (sigma, timestep), input, denoised, given)?,
+            None => network.forward(input, timestep, denoised, given)?,
+        }
         to_x0(denoised);
         if let Some(negative) = negative {
             to_x0(negative);

@@ -23,6 +23,7 @@ pub mod rng;
 mod sampler;
 pub mod samplers;
 pub mod schedule;
+mod step_cache;
 
 pub use brownian::BrownianTree;
 pub use error::{Error, Stop};
@@ -39,3 +40,4 @@ pub use registry::{Restart, SAMPLERS, Sampler, StepNoiseKind, nearest};
 pub use rng::Rng;
 pub use sampler::{Adams, Adaptive, Denoise, Options, Output, Run, Solver, Step};
 pub use schedule::Scheduler;
+pub use step_cache::{CacheWay, Reuses, StepCache};

@@ -107,6 +107,7 @@ impl EngineError {
             | EngineError::NoStretch { .. }
             | EngineError::UnetOnly { .. }
             | EngineError::ThirdPrompt { .. }
+            | EngineError::StepReuse { .. }
             | EngineError::KeptReferences { .. }
             | EngineError::UsoStates { .. }
             | EngineError::StyleBias { .. }

@@ -16,6 +16,7 @@ mod paint;
 mod patches;
 mod promised;
 mod qwen_image;
+mod step_cache;
 mod style;
 mod union;
 mod wide_encoders;

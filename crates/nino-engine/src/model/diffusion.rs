@@ -7,6 +7,7 @@ use super::levels;
 use super::lora::{Loras, Source};
 use super::perpendicular::EmptyPrompt;
 use super::skip::SkipLayers;
+use super::step_cache::StepReuse;
 use crate::decode::Precision;
 use crate::{Conditioning, EngineError, StyleTokens};
 use nino_dtype::DType;
@@ -34,6 +35,7 @@ pub struct DiffusionModel {
     /// What is done to that one, in this order. ComfyUI's `CFGZeroStar` and `CFGNorm`.
     pub corrections: Vec<Correction>,
     pub(super) skip: Option<SkipLayers>,
+    pub(super) reuse: Option<StepReuse>,
     /// A prompt that takes part in the guidance.
     pub(super) empty: Option<Arc<EmptyPrompt>>,
     /// What is grey in a mask is painted later; see `SamplerOptions::gradual`.
@@ -316,7 +318,7 @@ impl DiffusionModel {
     pub(crate) fn is_as_opened(&self) -> bool {
         let id = self.id();
         let bare = self.hints.is_empty() && self.styles.is_empty() && !self.keep_references;
-        let bare = bare && self.freeu().is_empty();
+        let bare = bare && self.freeu().is_empty() && self.reuse.is_none();
         bare && id.loras.is_empty() && id.quantize.is_none() && id.controls.is_empty()
     }
 

@@ -400,6 +400,6 @@ fn spec(
         style: model.style_tokens(),
         kept: KvCache::Off,
         places: prompt.places,
-        host_bytes: request.host_bytes(),
+        host_bytes: request.host_bytes(model),
     }
 }

@@ -66,6 +66,8 @@ pub(crate) fn rehearse(
     let run = Run {
         model,
         request: &request,
+        // How many steps are used again depends on the values.
+        step_cache: None,
     };
     run.sample(network, None, None, Duration::ZERO, control)?;
     previews.into_iter().for_each(Previews::finish);

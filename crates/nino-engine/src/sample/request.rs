@@ -38,16 +38,16 @@ pub struct SampleRequest<'a> {
     /// Bytes of host memory that the caller holds meanwhile, such as the picture that the latent
     /// was made of and its mask.
     pub beside: usize,
-    /// Where predictions are kept, and come from in place of the model's work.
+    /// Where the network's outputs are kept, and come from in place of its work.
     pub memory: Option<&'a dyn Remember>,
 }
 
-/// Predictions of a run that are kept, so that it can be repeated up to where it stopped.
+/// The network's outputs of a run that are kept, so that it can be repeated up to where it stopped.
 pub trait Remember {
-    /// The next prediction, where there is one more; it was made at noise level `sigma`.
+    /// The outputs of the next call, where there is one more; it was made at noise level `sigma`.
     fn recall(&self, sigma: f32, out: &mut [f32]) -> Result<bool, EngineError>;
 
-    /// Keeps a prediction.
+    /// Keeps the outputs of a call.
     fn keep(&self, sigma: f32, values: &[f32]) -> Result<(), EngineError>;
 }
 
@@ -138,7 +138,7 @@ impl<'a> SampleRequest<'a> {
     /// its own; the others are the start in both units, its noise, the predictions of both sides,
     /// the last step, and what goes to the device and comes back. A camera's path and audio are
     /// larger.
-    pub(super) fn host_bytes(&self) -> usize {
+    pub(super) fn host_bytes(&self, model: &DiffusionModel) -> usize {
         const VECTORS: usize = 20;
         // The third prediction and copies of the others.
         const MORE_VECTORS: usize = 4;
@@ -149,6 +149,7 @@ impl<'a> SampleRequest<'a> {
         let shown = |p: &Conditioning| p.clip.camera_bytes(shape) + p.clip.sound.bytes(shape.batch);
         let shown: usize = prompts.map(shown).sum();
         let vectors = VECTORS + self.third.map_or(0, |_| MORE_VECTORS);
+        let vectors = vectors + Self::step_cache_vectors(model);
         vectors * latent + self.sampler.noise_bytes(latent) + shown + self.beside
     }
 
@@ -223,6 +224,7 @@ impl<'a> SampleRequest<'a> {
             });
         }
         self.check_third(model)?;
+        self.check_step_cache(model)?;
         let prompts = self.positive.iter().chain(self.negative(model));
         let third = self.with_third_of(model).third_prompts();
         for prompt in prompts.chain(third) {

@@ -20,18 +20,20 @@ const DEPRECATED: [&str; 6] = [
     "PerpNeg",
 ];
 /// Classes that ComfyUI may change.
-const EXPERIMENTAL: [&str; 28] = [
+const EXPERIMENTAL: [&str; 30] = [
     "CFGNorm",
     "CLIPAttentionMultiply",
     "ComfySwitchNode",
     "CustomCombo",
     "DifferentialDiffusion",
+    "EasyCache",
     "FluxKVCache",
     "FluxKontextMultiReferenceLatentMethod",
     "ImageCompare",
     "LatentApplyOperation",
     "LatentOperationSharpen",
     "LatentOperationTonemapReinhard",
+    "LazyCache",
     "ManualSigmas",
     "PerpNeg",
     "PerpNegGuider",
