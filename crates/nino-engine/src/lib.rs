@@ -78,7 +78,7 @@ pub use nino_media as media;
 pub use nino_media::{Audio, Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::flux::ReferenceMethod;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
-pub use nino_models::unet::FreeU;
+pub use nino_models::unet::{FreeU, HyperTile, Resize, Shrink};
 pub use nino_models::{Encoder, Family};
 pub use nino_sample::ksampler::Window;
 pub use nino_sample::model::{flux_mu, flux2_mu};

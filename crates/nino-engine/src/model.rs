@@ -21,6 +21,7 @@ pub(crate) mod skip;
 mod spec;
 mod step_cache;
 mod text_encoders;
+pub(crate) mod unet;
 mod vocabulary;
 
 pub use checkpoint::{Checkpoint, ModelFiles};

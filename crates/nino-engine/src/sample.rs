@@ -249,6 +249,7 @@ fn spec(store: &Store, model: &DiffusionModel, request: &SampleRequest<'_>) -> P
             c.sound.shape(model, LatentShape::of(request.latent))
         }),
         skipped: Vec::new(),
+        shrinks: Vec::new(),
         biased: request
             .positive
             .first()

@@ -6,12 +6,16 @@ mod block;
 mod config;
 mod control;
 mod freeu;
+mod hypertile;
+mod shrink;
 mod sizes;
 mod union;
 
 pub use config::{Block, Config, Heads, Middle, Resample};
 pub use control::{ControlConfig, Residuals, control};
 pub use freeu::FreeU;
+pub use hypertile::HyperTile;
+pub use shrink::{Resize, Shrink};
 
 use crate::Params;
 use block::{Attend, down, resblock, transformer, up};
@@ -50,29 +54,23 @@ pub fn unet(
     let (mut h, mut skips) = down_path(g, p, c, inputs, emb, &down);
     for residuals in residuals {
         if let Some(middle) = residuals.middle {
-            h = g.add(h, middle);
+            h = added(g, c, h, middle);
         }
         for (skip, &residual) in skips.iter_mut().zip(&residuals.skips) {
-            *skip = g.add(*skip, residual);
+            *skip = added(g, c, *skip, residual);
         }
     }
     for (i, block) in c.output_blocks.iter().enumerate() {
         let Some(mut skip) = skips.pop() else { break };
         let p = &p.at(format_args!("output_blocks.{i}"));
+        for shrink in &c.shrinks {
+            h = shrink.enlarge(g, h, skip);
+        }
         for freeu in &c.freeu {
             (h, skip) = freeu.apply(g, c.model_channels, h, skip);
         }
         h = g.concat(&[h, skip], 3);
-        h = unet_block(
-            g,
-            p,
-            c,
-            block,
-            h,
-            emb,
-            inputs.context,
-            skips.last().copied(),
-        );
+        h = unet_block(g, p, c, block, h, emb, inputs, skips.last().copied());
         h = p.label(g, h);
     }
     let p = p.at("out");
@@ -93,17 +91,23 @@ fn down_path(
 ) -> (Node, Vec<Node>) {
     let add_residuals = |g: &mut Graph, i: usize, h: Node| {
         let of_block = residuals.iter().filter(|(block, _)| *block == i);
-        of_block.fold(h, |h, &(_, residual)| g.add(h, residual))
+        of_block.fold(h, |h, &(_, residual)| added(g, c, h, residual))
+    };
+    let shrunk = |g: &mut Graph, i: usize, after_skip: bool, h: Node| {
+        let all = c.shrinks.iter();
+        all.fold(h, |h, shrink| shrink.apply(g, i, after_skip, h))
     };
     let mut h = p.conv(g, "input_blocks.0.0", inputs.x, c.model_channels, 3);
     h = add_residuals(g, 0, h);
     let mut skips = vec![h];
     for (i, block) in c.input_blocks.iter().enumerate() {
         let p = &p.at(format_args!("input_blocks.{}", i + 1));
-        h = unet_block(g, p, c, block, h, emb, inputs.context, None);
+        h = unet_block(g, p, c, block, h, emb, inputs, None);
         h = p.label(g, h);
         h = add_residuals(g, i + 1, h);
+        h = shrunk(g, i + 1, false, h);
         skips.push(h);
+        h = shrunk(g, i + 1, true, h);
     }
     if let Some(Middle { depth, second }) = c.middle {
         let p = &p.at("middle_block");
@@ -113,7 +117,7 @@ fn down_path(
             let attend = if inputs.perturbed {
                 Attend::ToItself
             } else {
-                Attend::Everywhere
+                attend(g, c, inputs, h)
             };
             h = transformer(g, &p.at(1), c, h, inputs.context, depth, attend);
         }
@@ -172,7 +176,7 @@ fn unet_block(
     block: &Block,
     x: Node,
     emb: Node,
-    context: Node,
+    inputs: Inputs,
     next_skip: Option<Node>,
 ) -> Node {
     let (mut h, mut i) = (x, 0);
@@ -181,8 +185,8 @@ fn unet_block(
         i += 1;
     }
     if block.depth > 0 {
-        let attend = Attend::Everywhere;
-        h = transformer(g, &p.at(i), c, h, context, block.depth, attend);
+        let attend = attend(g, c, inputs, h);
+        h = transformer(g, &p.at(i), c, h, inputs.context, block.depth, attend);
         i += 1;
     }
     match block.resample {
@@ -192,5 +196,22 @@ fn unet_block(
             let size = next_skip.map(|s| [g.shape(s)[1], g.shape(s)[2]]);
             up(g, &p.at(i), h, size)
         }
+    }
+}
+
+/// What the places of h `[b, h, w, c]` look at in self-attention.
+fn attend(g: &Graph, c: &Config, inputs: Inputs, h: Node) -> Attend {
+    let [latent, own] = [inputs.x, h].map(|node| [g.shape(node)[1], g.shape(node)[2]]);
+    let tiles = c.hypertile.map(|tile| tile.tiles(latent, own[0] * own[1]));
+    tiles.flatten().map_or(Attend::Everywhere, Attend::Tiles)
+}
+
+/// A residual added to an activation. ComfyUI leaves out those that do not fit one that was made
+/// smaller.
+fn added(g: &mut Graph, c: &Config, h: Node, residual: Node) -> Node {
+    if c.shrinks.is_empty() || g.shape(h) == g.shape(residual) {
+        g.add(h, residual)
+    } else {
+        h
     }
 }

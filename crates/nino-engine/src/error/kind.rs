@@ -106,6 +106,7 @@ impl EngineError {
             | EngineError::NoSkippedLayers { .. }
             | EngineError::NoStretch { .. }
             | EngineError::UnetOnly { .. }
+            | EngineError::ShrinkAfterFreeU
             | EngineError::ThirdPrompt { .. }
             | EngineError::StepReuse { .. }
             | EngineError::KeptReferences { .. }

@@ -18,6 +18,7 @@ mod promised;
 mod qwen_image;
 mod step_cache;
 mod style;
+mod unet;
 mod union;
 mod wide_encoders;
 mod z_control;

@@ -8,9 +8,11 @@ use super::denoise::{Prompt, Prompted, Rect};
 use super::planned::{self, DenoiserPlan, PlanSpec};
 use super::{LatentShape, SampleRequest, open};
 use crate::model::skip::SkipLayers;
+use crate::model::unet::Shrinks;
 use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
 use nino_models::KvCache;
+use nino_models::unet::Shrink;
 use nino_sample::{Beside, ModelSampling, Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -31,6 +33,7 @@ struct Part {
     sigmas: (f32, f32),
     side: Side,
     skipping: Option<bool>,
+    phase: usize,
 }
 
 /// What a prediction is for.
@@ -62,6 +65,9 @@ pub(super) struct Regions<'a> {
     shape: LatentShape,
     sampling: ModelSampling,
     skip: Option<SkipLayers>,
+    shrinks: Shrinks,
+    /// What is made smaller in each of the phases.
+    phases: Vec<Vec<Shrink>>,
     /// The noise level of the call that runs.
     sigma: Rc<Cell<f32>>,
     crop: Vec<f32>,
@@ -105,6 +111,7 @@ impl<'a> Regions<'a> {
                 sigmas: (level(start), level(end)),
                 side: turn.side,
                 skipping: turn.skipping,
+                phase: turn.phase,
             });
         }
         let sigma = Rc::default();
@@ -123,6 +130,8 @@ impl<'a> Regions<'a> {
             shape,
             sampling: model.sampling.clone(),
             skip: model.skipped_layers().cloned(),
+            shrinks: model.shrinks().clone(),
+            phases: model.shrinks().phases(),
             sigma,
             crop: Vec::new(),
             out: Vec::new(),
@@ -160,8 +169,11 @@ impl<'a> Regions<'a> {
             .resize(self.shape.height * self.shape.width, NOTHING);
         let sigma = self.sigma.get();
         let skips_now = self.skip.as_ref().is_some_and(|s| s.counts_at(sigma));
+        let shrinks = self.shrinks.at(f64::from(sigma));
+        let phase = self.phases.iter().position(|phase| *phase == shrinks);
         let counts_now = |p: &Part| {
-            sigma <= p.sigmas.0
+            phase == Some(p.phase)
+                && sigma <= p.sigmas.0
                 && sigma >= p.sigmas.1
                 && p.skipping.is_none_or(|skipping| skipping == skips_now)
         };
@@ -307,6 +319,8 @@ pub(super) struct Turn<'r> {
     /// Whether it counts only while layers are left out, or only while none are; always when
     /// `None`.
     pub(super) skipping: Option<bool>,
+    /// Which of the phases of [`Shrinks::phases`] it counts in.
+    pub(super) phase: usize,
 }
 
 impl<'r> Turns<'r> {
@@ -317,6 +331,7 @@ impl<'r> Turns<'r> {
         request: &SampleRequest<'r>,
     ) -> Result<Turns<'r>, EngineError> {
         let is_guided = request.is_guided(model);
+        let phases = model.shrinks().phases();
         let (mut specs, mut all) = (Vec::<PlanSpec>::new(), Vec::new());
         for placed in place(request) {
             if placed.side == Side::Negative && !is_guided {
@@ -324,9 +339,13 @@ impl<'r> Turns<'r> {
             }
             let rect = placed.rect(LatentShape::of(request.latent))?;
             let whole = spec(store, model, request, placed.prompt, rect);
-            for (side, skipping, skipped) in sides(model.skipped_layers(), placed.side) {
+            let sides = sides(model.skipped_layers(), placed.side);
+            let phases = phases.iter().enumerate();
+            let turns = phases.flat_map(|phase| sides.iter().map(move |side| (phase, *side)));
+            for ((phase, shrinks), (side, skipping, skipped)) in turns {
                 let spec = PlanSpec {
                     skipped: skipped.to_vec(),
+                    shrinks: shrinks.clone(),
                     ..whole.clone()
                 };
                 let known = specs.iter().position(|s| *s == spec);
@@ -340,6 +359,7 @@ impl<'r> Turns<'r> {
                     network,
                     side,
                     skipping,
+                    phase,
                 });
             }
         }
@@ -395,6 +415,7 @@ fn spec(
             .sound
             .shape(model, LatentShape::of(request.latent)),
         skipped: Vec::new(),
+        shrinks: Vec::new(),
         biased: prompt.stretches(model),
         unguided: prompt.unguided,
         style: model.style_tokens(),

@@ -86,7 +86,8 @@ impl<'a> SampleRequest<'a> {
     }
 
     /// Whether there are two sides and one prompt for each, both are for the whole picture and all
-    /// the time, both can be brought to one length, and the network has all its layers for both. A
+    /// the time, both can be brought to one length, and the network is the same for both and in all
+    /// steps. A
     /// negative prompt that is not looked at must have no area, since areas count for both sides.
     pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
@@ -95,6 +96,7 @@ impl<'a> SampleRequest<'a> {
             && self.negative.iter().all(|c| !c.region.has_area())
             && (!model.net().counts_tokens() || self.has_one_length(model))
             && model.skipped_layers().is_none()
+            && model.shrinks().is_empty()
             && self.third.is_none()
     }
 

@@ -222,6 +222,10 @@ impl Denoiser {
                     };
                     residuals.push(outputs.map(|node| scaled(g, node, control.strength)));
                 }
+                let config = &unet::Config {
+                    shrinks: shape.shrinks.clone(),
+                    ..config.clone()
+                };
                 unet::unet(g, params, config, inputs, &residuals)
             }
             Denoiser::Flux(config) => {

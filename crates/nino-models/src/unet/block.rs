@@ -1,6 +1,8 @@
 //! Residual block, spatial transformer and resampling of the UNet.
 
 use super::Config;
+use super::hypertile::Tiles;
+use super::shrink::{Resize, resize};
 use crate::{ConvShape, Params};
 use nino_graph::{Act, Graph, Node, UpsampleMode};
 
@@ -40,6 +42,7 @@ pub(super) fn resblock(
 pub(super) enum Attend {
     Everywhere,
     ToItself,
+    Tiles(Tiles),
 }
 
 pub(super) fn transformer(
@@ -83,6 +86,7 @@ fn transformer_block(
     let h = match attend {
         Attend::Everywhere => attention(g, &p.at("attn1"), c, h, h),
         Attend::ToItself => values(g, &p.at("attn1"), h),
+        Attend::Tiles(tiles) => tiled(g, &p.at("attn1"), c, h, tiles),
     };
     let x = g.add(x, h);
     let h = p.layer_norm(g, "norm2", x, EPS);
@@ -106,6 +110,21 @@ fn attention(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> N
     let y = g.attention(q, k, v, None);
     let y = g.reshape(y, [b, n, d]);
     p.linear(g, "to_out.0", y, d)
+}
+
+/// Attention of the tiles of x `[b, n, d]`: the queries of each to a run of keys.
+fn tiled(g: &mut Graph, p: &Params, c: &Config, x: Node, tiles: Tiles) -> Node {
+    let cut = tiles.cut(g, x);
+    let (b, n, d) = (g.shape(cut)[0], g.shape(cut)[1], g.shape(cut)[2]);
+    let heads = c.heads.count(d);
+    let [q, k, v] = [("to_q", cut), ("to_k", x), ("to_v", x)].map(|(name, from)| {
+        let y = p.linear_no_bias(g, name, from, d);
+        g.reshape(y, [b, n, heads, d / heads]) // [b·tiles, n / tiles, heads, hd]
+    });
+    let y = g.attention(q, k, v, None);
+    let y = g.reshape(y, [b, n, d]);
+    let y = p.linear(g, "to_out.0", y, d);
+    tiles.join(g, y)
 }
 
 /// Attention of every place of x `[b, n, d]` to itself.
@@ -134,9 +153,14 @@ pub(super) fn down(g: &mut Graph, p: &Params, x: Node) -> Node {
 /// Upsampling by 2, cropped to `size`, that of the skip connection it is concatenated with: where
 /// downsampling rounded up, this is one pixel less.
 pub(super) fn up(g: &mut Graph, p: &Params, x: Node, size: Option<[usize; 2]>) -> Node {
-    let mut h = g.upsample(x, 2, UpsampleMode::Nearest);
-    let doubled = [g.shape(h)[1], g.shape(h)[2]];
+    let doubled = [2 * g.shape(x)[1], 2 * g.shape(x)[2]];
     let size = size.unwrap_or(doubled);
+    // A skip connection of another size is one beside activations that were made smaller.
+    if (0..2).any(|axis| size[axis] > doubled[axis] || size[axis] + 1 < doubled[axis]) {
+        let h = resize(g, x, size, Resize::Nearest);
+        return p.conv(g, "conv", h, g.shape(x).last_dim(), 3);
+    }
+    let mut h = g.upsample(x, 2, UpsampleMode::Nearest);
     for axis in 0..2 {
         if size[axis] < doubled[axis] {
             h = g.slice(h, axis + 1, 0, size[axis]);

@@ -67,6 +67,7 @@ fn check_inside(case: &Case) {
         camera: false,
         sound: nino_models::SoundShape::default(),
         skipped: Vec::new(),
+        shrinks: Vec::new(),
     };
     let model = &case.model.diffusion;
     let source = model.source();

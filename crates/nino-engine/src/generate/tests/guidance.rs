@@ -4,8 +4,8 @@
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::conditioning::{Area, Region};
 use crate::{
-    Conditioning, DiffusionModel, EngineError, Family, FreeU, Latent, LatentSize, Noise, Precision,
-    SampleRequest, Store, Third, ThreeWay, encode_text, sample, sigmas,
+    Conditioning, DiffusionModel, EngineError, Family, FreeU, HyperTile, Latent, LatentSize, Noise,
+    Precision, Resize, SampleRequest, Shrink, Store, Third, ThreeWay, encode_text, sample, sigmas,
 };
 use nino_gpu::{Adapters, Gpu, GpuDevice};
 use nino_sample::{Blend, Correction, Options, Perpendicular, Sampler, Scheduler, Seed};
@@ -249,7 +249,15 @@ fn gpu_patches_of_unets_are_near_the_cpu() {
     nino_testing::gpu_or_skip(adapters.reason.as_deref());
     let [three, _] = Three::all();
     let freeu = FreeU::new([1.3, 1.4], [0.9, 0.2]).second();
-    let patched = three.model().with_freeu(freeu).unwrap();
+    let shrink = Shrink::new(2, 1.7, true, [Resize::Bicubic, Resize::Area]);
+    let tile = HyperTile {
+        side: 4,
+        max_depth: 0,
+        scale_depth: false,
+    };
+    let patched = three.model().with_shrink(shrink, (0.0, 0.35)).unwrap();
+    let patched = patched.with_hypertile(tile).unwrap();
+    let patched = patched.with_freeu(freeu).unwrap();
     let patched = patched.with_perturbed_attention(3.0).unwrap();
     let told = (7.0, "euler", 1);
     let expected = three.sampled(&patched, &three.prompts, None, told).unwrap();
