@@ -6,6 +6,7 @@ Latents are after 8 steps of euler, normal, cfg 7, at 256 by 128 pixels.
 
 <model>/shrink/<case>   PatchModelAddDownscale
 <model>/tile/<case>     HyperTile
+<model>/looked/<case>    SelfAttentionGuidance
 tiny_sd1/steered        the first of PatchModelAddDownscale with the ControlNet of control_sd1.txt and the image of
                         control.safetensors, with ControlNetApplyAdvanced
 """
@@ -23,6 +24,7 @@ from safetensors.torch import load_file, save_file
 HERE = Path(__file__).parent
 from comfy_extras.nodes_hypertile import HyperTile  # noqa: E402
 from comfy_extras.nodes_model_downscale import PatchModelAddDownscale  # noqa: E402
+from comfy_extras.nodes_sag import SelfAttentionGuidance  # noqa: E402
 
 SIZE = (256, 128)
 # Block, factor, from, to, behind the skip connection, how it is made smaller and larger.
@@ -34,6 +36,8 @@ SHRINKS = {
 }
 # Tile, swap, depth, whether tiles have as many places at every depth.
 TILES = {"usual": (32, 2, 0, False), "deep": (40, 1, 1, False), "scaled": (16, 2, 2, True)}
+# Scale and blur; whether PatchModelAddDownscale comes first.
+LOOKED = {"usual": (0.5, 2.0, False), "strong": (-1.5, 4.0, False), "unguided": (2.0, 1.0, False), "shrunk": (1.0, 2.0, True)}
 
 
 def main(folder):
@@ -50,6 +54,9 @@ def main(folder):
                 cases[f"shrink/{case}"] = PatchModelAddDownscale.execute(cases[f"shrink/{case}"], *shrink).args[0]
         for case, tile in TILES.items():
             cases[f"tile/{case}"] = HyperTile.execute(model, *tile)[0]
+        for case, (*told, shrunk) in LOOKED.items():
+            before = cases["shrink/usual"] if shrunk else model
+            cases[f"looked/{case}"] = SelfAttentionGuidance.execute(before, *told).args[0]
         if name == "tiny_sd1":
             weights.write("control_sd1", Path(folder) / "control.safetensors")
             net = comfy.controlnet.load_controlnet(str(Path(folder) / "control.safetensors"))
@@ -57,7 +64,10 @@ def main(folder):
             steered = control.advanced(*sides, net, image, 0.8, 0.0, 1.0)
             given = dict(sampler="euler", scheduler="normal", size=SIZE)
             out["tiny_sd1/steered"] = oracle.sample(cases["shrink/usual"], *steered, **given)
-        made = {case: oracle.sample(patched, *sides, sampler="euler", scheduler="normal", size=SIZE) for case, patched in cases.items()}
+        made = {}
+        for case, patched in cases.items():
+            cfg = 1.0 if case == "looked/unguided" else 7.0
+            made[case] = oracle.sample(patched, *sides, sampler="euler", scheduler="normal", size=SIZE, cfg=cfg)
         plain = made.pop("plain")
         for case, latent in made.items():
             out[f"{name}/{case}"] = latent

@@ -130,6 +130,8 @@ pub enum EngineError {
     UnetOnly { model: String, what: &'static str },
     #[error("FreeU comes before PatchModelAddDownscale: apply it after that node")]
     ShrinkAfterFreeU,
+    #[error("self-attention guidance cannot be combined with {other}")]
+    SelfAttention { other: &'static str },
     #[error("guidance by three prompts cannot be combined with {other}")]
     ThirdPrompt { other: &'static str },
     #[error("{name} cannot be combined with {other}")]

@@ -87,7 +87,7 @@ pub use nino_sample::{
     Adams as AdamsOptions, Adaptive as AdaptiveOptions, Blend, CacheWay, Correction,
     Error as SampleError, Labelled, ModelSampling, Name, Options as SamplerOptions, Perpendicular,
     Prediction, Reuses, Rng, SAMPLER_NAMES, SAMPLERS, SCHEDULER_NAMES, Sampler as SamplerInfo,
-    Scheduler, Seed, Solver, ThreeWay, nearest,
+    Scheduler, Seed, SelfAttention, Solver, ThreeWay, nearest,
 };
 /// What stands for a picture in a prompt for [`encode_seen`].
 pub use nino_text::IMAGE as PICTURE;

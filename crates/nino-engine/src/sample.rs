@@ -250,6 +250,7 @@ fn spec(store: &Store, model: &DiffusionModel, request: &SampleRequest<'_>) -> P
         }),
         skipped: Vec::new(),
         shrinks: Vec::new(),
+        watched: false,
         biased: request
             .positive
             .first()
@@ -296,6 +297,7 @@ impl Run<'_> {
         let items = Items {
             len: shape.item_len(),
             channels: shape.channels,
+            width: shape.width,
         };
         let (own, forgotten) = (Cell::default(), Cell::new(None));
         let sigma = sigma.unwrap_or(&own);

@@ -69,6 +69,8 @@ pub struct DenoiserShape {
     pub skipped: Vec<usize>,
     /// Of a UNet, activations that are made smaller in this run.
     pub shrinks: Vec<unet::Shrink>,
+    /// Whether a UNet says how much its places are looked at.
+    pub watched: bool,
 }
 
 /// The inputs of a sound-to-video model.

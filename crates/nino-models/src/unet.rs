@@ -39,8 +39,17 @@ pub struct Inputs {
     pub perturbed: bool,
 }
 
-/// `p` is at the UNet's prefix (`model.diffusion_model` in a checkpoint). `residuals` are the
-/// outputs of `ControlNet`s and T2I adapters.
+/// The outputs of the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Outputs {
+    /// The prediction `[b, h, w, out_channels]`.
+    pub out: Node,
+    /// How much each place is looked at by all others, in the first self-attention of the middle
+    /// block and on average over its heads: `[b, n]`, f32. Where it is watched.
+    pub attended: Option<Node>,
+}
+
+/// The prediction of [`unet_outputs`].
 pub fn unet(
     g: &mut Graph,
     p: &Params,
@@ -48,10 +57,26 @@ pub fn unet(
     inputs: Inputs,
     residuals: &[Residuals],
 ) -> Node {
+    unet_outputs(g, p, c, inputs, residuals).out
+}
+
+/// `p` is at the UNet's prefix (`model.diffusion_model` in a checkpoint). `residuals` are the
+/// outputs of `ControlNet`s and T2I adapters.
+pub fn unet_outputs(
+    g: &mut Graph,
+    p: &Params,
+    c: &Config,
+    inputs: Inputs,
+    residuals: &[Residuals],
+) -> Outputs {
     let emb = time_embedding(g, p, c, inputs, None);
     let down = residuals.iter().flat_map(|r| r.down.iter().copied());
     let down: Vec<(usize, Node)> = down.collect();
-    let (mut h, mut skips) = down_path(g, p, c, inputs, emb, &down);
+    let Down {
+        mut h,
+        mut skips,
+        attended,
+    } = down_path(g, p, c, inputs, emb, &down);
     for residuals in residuals {
         if let Some(middle) = residuals.middle {
             h = added(g, c, h, middle);
@@ -76,10 +101,22 @@ pub fn unet(
     let p = p.at("out");
     h = p.group_norm(g, "0", h, c.groups, block::EPS);
     h = g.silu(h);
-    p.conv(g, "2", h, c.out_channels, 3) // [b, h, w, 4]
+    Outputs {
+        out: p.conv(g, "2", h, c.out_channels, 3), // [b, h, w, 4]
+        attended,
+    }
 }
 
-/// The input blocks and the middle block: the output of the middle block, and the skip connections.
+/// What the input blocks and the middle block make.
+struct Down {
+    /// The output of the middle block.
+    h: Node,
+    skips: Vec<Node>,
+    /// See [`Outputs::attended`].
+    attended: Option<Node>,
+}
+
+/// The input blocks and the middle block.
 /// `residuals` are added after the input blocks of their index; the first convolution is block 0.
 fn down_path(
     g: &mut Graph,
@@ -88,7 +125,7 @@ fn down_path(
     inputs: Inputs,
     emb: Node,
     residuals: &[(usize, Node)],
-) -> (Node, Vec<Node>) {
+) -> Down {
     let add_residuals = |g: &mut Graph, i: usize, h: Node| {
         let of_block = residuals.iter().filter(|(block, _)| *block == i);
         of_block.fold(h, |h, &(_, residual)| added(g, c, h, residual))
@@ -109,6 +146,7 @@ fn down_path(
         skips.push(h);
         h = shrunk(g, i + 1, true, h);
     }
+    let mut attended = None;
     if let Some(Middle { depth, second }) = c.middle {
         let p = &p.at("middle_block");
         let width = g.shape(h).last_dim();
@@ -119,6 +157,9 @@ fn down_path(
             } else {
                 attend(g, c, inputs, h)
             };
+            if c.watched {
+                attended = Some(block::attended(g, &p.at(1), c, h));
+            }
             h = transformer(g, &p.at(1), c, h, inputs.context, depth, attend);
         }
         if second {
@@ -126,7 +167,7 @@ fn down_path(
         }
         h = p.label(g, h);
     }
-    (h, skips)
+    Down { h, skips, attended }
 }
 
 /// SiLU of the embedding of timestep, guidance and vector conditioning: the input of every residual

@@ -1,6 +1,7 @@
 //! Classifier-free guidance (Ho and Salimans 2022) around a network: scales its input, runs the
 //! positive and, where it counts, the negative prompt, and combines the two predictions of x0.
 
+mod blurred;
 mod corrections;
 mod three;
 
@@ -8,6 +9,7 @@ use crate::error::Stop;
 use crate::model::ModelSampling;
 use crate::sampler::{Denoise, Output};
 use crate::step_cache::{CacheWay, Easy, Lazy, Reuses, StepCache};
+pub use blurred::SelfAttention;
 pub use corrections::{Correction, Items, SkippedLayers, combine_normed};
 use corrections::{deviation, shortened, zero_star};
 use std::cell::Cell;
@@ -33,6 +35,12 @@ pub trait Network {
         timestep: f32,
         out: &mut [f32],
     ) -> Result<(), Stop>;
+
+    /// How much each place was looked at in the last prediction of the negative prompt, `[b, n]`.
+    /// Asked for only by [`Correction::SelfAttention`].
+    fn attended(&self) -> &[f32] {
+        &[]
+    }
 }
 
 /// A prediction beside those of the positive and the negative prompt.
@@ -41,6 +49,9 @@ pub enum Beside {
     /// The positive prompt's by a network that does without some of its layers. Asked for only by
     /// [`Correction::SkippedLayers`].
     Weaker,
+    /// The negative prompt's once more, of another input. Asked for only by
+    /// [`Correction::SelfAttention`].
+    Again,
     /// The third prompt's. Asked for only by a [`ThreeWay`].
     Third,
 }
@@ -108,6 +119,7 @@ impl<'a, N: Network> Guided<'a, N> {
             items: Items {
                 len: 0,
                 channels: 1,
+                width: 1,
             },
             input: Vec::new(),
             negative: Vec::new(),
@@ -163,6 +175,8 @@ impl<N: Network> Guided<'_, N> {
             uncond,
             force_uncond,
         } = out;
+        let is_watched = |c: &Correction| matches!(c, Correction::SelfAttention(_));
+        let force_uncond = force_uncond || self.corrections.iter().any(is_watched);
         let needed = needs_negative(self.cfg) || force_uncond;
         let mut own = std::mem::take(&mut self.negative);
         let mut positive = std::mem::take(&mut self.positive);
@@ -274,18 +288,27 @@ impl<N: Network> Guided<'_, N> {
                     skipped.apply(denoised, positive, &self.beside);
                 }
                 Correction::SkippedLayers(_) => {}
+                Correction::SelfAttention(guidance) => {
+                    let attended = self.network.attended();
+                    let degraded = guidance.degraded(negative, attended, self.items);
+                    let noised = degraded.iter().zip(x).zip(negative);
+                    let noised: Vec<f32> = noised.map(|((d, x), n)| d + x - n).collect();
+                    self.predict_beside(Beside::Again, &noised, sigma)?;
+                    guidance.apply(denoised, &degraded, &self.beside, self.items);
+                }
             }
         }
         Ok(())
     }
 
-    /// Another prediction, from the input of the last call.
+    /// Another prediction.
     fn predict_beside(&mut self, what: Beside, x: &[f32], sigma: f32) -> Result<(), Stop> {
         let timestep = self.model.timestep(sigma);
+        let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
+        prediction.input(sigma, data, x, &mut self.input);
         self.beside.resize(x.len(), 0.0);
         self.network
             .beside(what, &self.input, timestep, &mut self.beside)?;
-        let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
         prediction.denoised(sigma, data, timestep, x, &mut self.beside);
         Ok(())
     }

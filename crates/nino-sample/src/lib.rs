@@ -28,8 +28,8 @@ mod step_cache;
 pub use brownian::BrownianTree;
 pub use error::{Error, Stop};
 pub use guidance::{
-    Beside, Blend, Correction, Guided, Items, Network, Perpendicular, Rescale, SkippedLayers,
-    ThreeWay, combine, combine_normed, combine_rescaled, needs_negative,
+    Beside, Blend, Correction, Guided, Items, Network, Perpendicular, Rescale, SelfAttention,
+    SkippedLayers, ThreeWay, combine, combine_normed, combine_rescaled, needs_negative,
 };
 pub use inpaint::Inpaint;
 pub use model::ModelSampling;

@@ -107,6 +107,7 @@ impl EngineError {
             | EngineError::NoStretch { .. }
             | EngineError::UnetOnly { .. }
             | EngineError::ShrinkAfterFreeU
+            | EngineError::SelfAttention { .. }
             | EngineError::ThirdPrompt { .. }
             | EngineError::StepReuse { .. }
             | EngineError::KeptReferences { .. }

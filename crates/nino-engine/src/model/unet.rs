@@ -1,10 +1,11 @@
 //! UNets that are changed inside: FreeU, HyperTile, and activations that are made smaller during a
-//! part of the sampling (Kohya's deep shrink). ComfyUI's `FreeU`, `FreeU_V2`, `HyperTile` and
-//! `PatchModelAddDownscale`.
+//! part of the sampling (Kohya's deep shrink). ComfyUI's `FreeU`, `FreeU_V2`, `HyperTile`,
+//! `PatchModelAddDownscale` and `SelfAttentionGuidance`.
 
 use crate::{DiffusionModel, EngineError};
 use nino_models::Denoiser;
 use nino_models::unet::{Config, FreeU, HyperTile, Shrink};
+use nino_sample::{Correction, SelfAttention};
 
 /// Activations that are made smaller, each between two noise levels.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,6 +74,28 @@ impl DiffusionModel {
         Ok(model)
     }
 
+    /// The same UNet, guided away from what it makes of its own negative prediction, blurred where
+    /// it looks most.
+    pub fn with_self_attention(
+        &self,
+        guidance: SelfAttention,
+    ) -> Result<DiffusionModel, EngineError> {
+        let mut model = self.with_unet("self-attention guidance", |_| {})?;
+        if self.is_watched() {
+            let other = "itself: a model is guided so only once";
+            return Err(EngineError::SelfAttention { other });
+        }
+        let guidance = Correction::SelfAttention(guidance);
+        model.corrections.push(guidance);
+        Ok(model)
+    }
+
+    /// Whether it is watched what its places look at.
+    pub(crate) fn is_watched(&self) -> bool {
+        let watched = |c: &Correction| matches!(c, Correction::SelfAttention(_));
+        self.corrections.iter().any(watched)
+    }
+
     fn with_unet(
         &self,
         what: &'static str,
@@ -100,7 +123,7 @@ impl DiffusionModel {
         }
     }
 
-    pub(super) fn hypertile(&self) -> Option<HyperTile> {
+    pub(crate) fn hypertile(&self) -> Option<HyperTile> {
         match &self.net {
             Denoiser::Unet(config) => config.hypertile,
             _ => None,

@@ -46,6 +46,8 @@ pub(super) struct PlanSpec {
     pub(super) skipped: Vec<usize>,
     /// Activations that are made smaller.
     pub(super) shrinks: Vec<Shrink>,
+    /// Whether it says how much its places are looked at.
+    pub(super) watched: bool,
     /// Stretches of the prompt that it heeds more or less.
     pub(super) biased: Vec<Range<usize>>,
     /// Whether it is told nothing of the guidance.
@@ -161,6 +163,7 @@ impl<'a> Recorded<'a> {
             sound: spec.sound,
             skipped: spec.skipped.clone(),
             shrinks: spec.shrinks.clone(),
+            watched: spec.watched,
             control_nets: spec.steering.clone(),
             biased_spans: spec.biased.clone(),
             disable_guidance: spec.unguided,

@@ -51,6 +51,7 @@ impl Side {
     pub(super) fn of(what: Beside) -> Side {
         match what {
             Beside::Weaker => Side::Weaker,
+            Beside::Again => Side::Negative,
             Beside::Third => Side::Third,
         }
     }
@@ -73,6 +74,8 @@ pub(super) struct Regions<'a> {
     crop: Vec<f32>,
     out: Vec<f32>,
     counts: Vec<f32>,
+    /// How much each place was looked at in the last prediction of the negative prompt.
+    attended: Vec<f32>,
     error: Option<EngineError>,
 }
 
@@ -136,6 +139,7 @@ impl<'a> Regions<'a> {
             crop: Vec::new(),
             out: Vec::new(),
             counts: Vec::new(),
+            attended: Vec::new(),
             error: None,
         })
     }
@@ -190,7 +194,11 @@ impl<'a> Regions<'a> {
             predicted.resize(self.crop.len(), 0.0);
             let session = &mut *self.lease.sessions()[network];
             let outs = &mut [&mut predicted[..]];
-            self.networks[network].run(session, prompt, &self.crop, timestep, outs)?;
+            let prompted = &mut self.networks[network];
+            prompted.run(session, prompt, &self.crop, timestep, outs)?;
+            if side == Side::Negative {
+                self.attended.clone_from(&prompted.attended);
+            }
             self.rows(i, |regions, to, from, weights| {
                 let part = &regions.parts[i];
                 let weighted = predicted[from].iter().zip(&part.weights[weights]);
@@ -298,6 +306,10 @@ impl Network for &mut Regions<'_> {
                 self.error = Some(error);
                 Stop
             })
+    }
+
+    fn attended(&self) -> &[f32] {
+        &self.attended
     }
 }
 
@@ -416,6 +428,7 @@ fn spec(
             .shape(model, LatentShape::of(request.latent)),
         skipped: Vec::new(),
         shrinks: Vec::new(),
+        watched: model.is_watched(),
         biased: prompt.stretches(model),
         unguided: prompt.unguided,
         style: model.style_tokens(),

@@ -82,4 +82,8 @@ impl<N: Network> Network for Remembered<'_, N> {
             network.beside(what, input, timestep, outs[0])
         })
     }
+
+    fn attended(&self) -> &[f32] {
+        self.network.attended()
+    }
 }

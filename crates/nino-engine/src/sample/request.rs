@@ -73,7 +73,7 @@ impl<'a> SampleRequest<'a> {
             Some(third) => third.way.needs_negative(self.cfg),
             None => needs_negative(self.cfg) && !model.takes_guidance(),
         };
-        needs_negative || self.sampler.cfg_pp
+        needs_negative || self.sampler.cfg_pp || model.is_watched()
     }
 
     /// The negative prompts, where they are looked at.
@@ -97,6 +97,7 @@ impl<'a> SampleRequest<'a> {
             && (!model.net().counts_tokens() || self.has_one_length(model))
             && model.skipped_layers().is_none()
             && model.shrinks().is_empty()
+            && !model.is_watched()
             && self.third.is_none()
     }
 
@@ -152,6 +153,8 @@ impl<'a> SampleRequest<'a> {
         let shown: usize = prompts.map(shown).sum();
         let vectors = VECTORS + self.third.map_or(0, |_| MORE_VECTORS);
         let vectors = vectors + Self::step_cache_vectors(model);
+        // The blurred prediction, that with its noise, and what is made of it.
+        let vectors = vectors + if model.is_watched() { 3 } else { 0 };
         vectors * latent + self.sampler.noise_bytes(latent) + shown + self.beside
     }
 
@@ -196,6 +199,28 @@ impl<'a> SampleRequest<'a> {
         all.map(|p| p.tokens_for(model)).fold(1, common_multiple)
     }
 
+    /// What cannot be meant of self-attention guidance.
+    fn check_self_attention(&self, model: &DiffusionModel) -> Result<(), EngineError> {
+        let whole = |c: &Conditioning| c.region.is_everything();
+        let all = || self.positive.iter().chain(self.negative);
+        let other = if !model.is_watched() {
+            return Ok(());
+        } else if self.third.is_some() || model.perpendicular().is_some() {
+            "guidance by three prompts"
+        } else if model.skipped_layers().is_some() {
+            "perturbed-attention guidance"
+        } else if model.hypertile().is_some() {
+            "HyperTile"
+        } else if model.takes_guidance() {
+            "a model that takes the guidance scale as an input"
+        } else if self.negative.len() > 1 || !all().all(whole) {
+            "prompts for a part of the image or of the sampling"
+        } else {
+            return Ok(());
+        };
+        Err(EngineError::SelfAttention { other })
+    }
+
     /// What cannot be meant, before anything is planned or loaded.
     pub(super) fn check(&self, model: &DiffusionModel) -> Result<(), EngineError> {
         model.check_inputs()?;
@@ -227,6 +252,7 @@ impl<'a> SampleRequest<'a> {
         }
         self.check_third(model)?;
         self.check_step_cache(model)?;
+        self.check_self_attention(model)?;
         let prompts = self.positive.iter().chain(self.negative(model));
         let third = self.with_third_of(model).third_prompts();
         for prompt in prompts.chain(third) {

@@ -45,6 +45,8 @@ impl SampleRequest<'_> {
             return Ok(());
         } else if model.skipped_layers().is_some() {
             "skip-layer or perturbed-attention guidance"
+        } else if model.is_watched() {
+            "self-attention guidance"
         } else if self.third.is_some() || model.perpendicular().is_some() {
             "guidance by three prompts"
         } else if !sides.iter().all(|side| is_one(side))

@@ -4,7 +4,8 @@ use super::Config;
 use super::hypertile::Tiles;
 use super::shrink::{Resize, resize};
 use crate::{ConvShape, Params};
-use nino_graph::{Act, Graph, Node, UpsampleMode};
+use nino_dtype::DType;
+use nino_graph::{Act, Graph, MatMul, Node, ReduceFn, UpsampleMode};
 
 pub(super) const EPS: f32 = 1e-5;
 const TRANSFORMER_EPS: f32 = 1e-6;
@@ -55,10 +56,7 @@ pub(super) fn transformer(
     attend: Attend,
 ) -> Node {
     let shape = g.shape(x);
-    let (b, n, d) = (shape[0], shape[1] * shape[2], shape[3]);
-    let mut h = p.group_norm(g, "norm", x, c.groups, TRANSFORMER_EPS);
-    h = g.reshape(h, [b, n, d]);
-    h = p.linear(g, "proj_in", h, d);
+    let mut h = tokens(g, p, c, x);
     for i in 0..depth {
         h = transformer_block(
             g,
@@ -69,9 +67,44 @@ pub(super) fn transformer(
             attend,
         );
     }
-    h = p.linear(g, "proj_out", h, d);
+    h = p.linear(g, "proj_out", h, shape[3]);
     h = g.reshape(h, shape);
     g.add(x, h)
+}
+
+/// The tokens of the first transformer block, `[b, n, d]`, of x `[b, h, w, d]`.
+fn tokens(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    let shape = g.shape(x);
+    let (b, n, d) = (shape[0], shape[1] * shape[2], shape[3]);
+    let h = p.group_norm(g, "norm", x, c.groups, TRANSFORMER_EPS);
+    let h = g.reshape(h, [b, n, d]);
+    p.linear(g, "proj_in", h, d)
+}
+
+/// How much each place of x `[b, h, w, c]` is looked at by all others in the first self-attention
+/// of a transformer, on average over its heads: `[b, n]`, f32.
+pub(super) fn attended(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    let h = tokens(g, p, c, x);
+    let p = &p.at("transformer_blocks.0");
+    let h = p.layer_norm(g, "norm1", h, EPS);
+    let (b, n, d) = (g.shape(h)[0], g.shape(h)[1], g.shape(h)[2]);
+    let heads = c.heads.count(d);
+    let [q, k] = ["to_q", "to_k"].map(|name| {
+        let y = p.at("attn1").linear_no_bias(g, name, h, d);
+        let y = g.reshape(y, [b, n, heads, d / heads]);
+        g.permute(y, &[0, 2, 1, 3]) // [b, heads, n, hd]
+    });
+    let scores = g.push(MatMul {
+        a: q,
+        b: k,
+        b_transposed: true,
+        scale: 1.0 / ((d / heads) as f32).sqrt(),
+    });
+    let scores = g.cast(scores, DType::F32);
+    let shares = g.softmax(scores); // [b, heads, n, n]
+    let sums = g.reduce(shares, 2, ReduceFn::Sum);
+    let sums = g.reduce(sums, 1, ReduceFn::Mean);
+    g.reshape(sums, [b, n])
 }
 
 fn transformer_block(

@@ -28,6 +28,8 @@ pub struct Config {
     pub hypertile: Option<HyperTile>,
     /// Those that are on in this run.
     pub shrinks: Vec<Shrink>,
+    /// Whether the network says how much its places are looked at.
+    pub watched: bool,
 }
 
 /// How the width of an attention layer is split into heads.
@@ -167,6 +169,7 @@ impl Config {
             freeu: Vec::new(),
             hypertile: None,
             shrinks: Vec::new(),
+            watched: false,
         })
     }
 }

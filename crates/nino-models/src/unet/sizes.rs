@@ -42,6 +42,7 @@ impl Config {
             freeu: Vec::new(),
             hypertile: None,
             shrinks: Vec::new(),
+            watched: false,
         }
     }
 

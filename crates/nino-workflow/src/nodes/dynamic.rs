@@ -20,7 +20,7 @@ const DEPRECATED: [&str; 6] = [
     "PerpNeg",
 ];
 /// Classes that ComfyUI may change.
-const EXPERIMENTAL: [&str; 30] = [
+const EXPERIMENTAL: [&str; 31] = [
     "CFGNorm",
     "CLIPAttentionMultiply",
     "ComfySwitchNode",
@@ -42,6 +42,7 @@ const EXPERIMENTAL: [&str; 30] = [
     "ResizeImagesByLongerEdge",
     "SaveWEBM",
     "ScaleROPE",
+    "SelfAttentionGuidance",
     "ZImageFunControlnet",
     "SkipLayerGuidanceDiT",
     "SkipLayerGuidanceDiTSimple",

@@ -7,7 +7,7 @@ use crate::node::{InputDef, NodeDef};
 use crate::run::Call;
 use crate::types::Socket;
 use crate::value::Value;
-use nino_engine::{FreeU, HyperTile, Resize, Shrink};
+use nino_engine::{FreeU, HyperTile, Resize, SelfAttention, Shrink};
 
 const PATCH: &str = "model/patch/unet";
 
@@ -96,6 +96,30 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Model)],
         is_output: false,
         run: tiled,
+    },
+    NodeDef {
+        class: "SelfAttentionGuidance",
+        display_name: "Self-Attention Guidance",
+        category: "experimental",
+        inputs: &[
+            link("model", Socket::Model),
+            float("scale", 0.5, (-2.0, 5.0), 0.01),
+            float("blur_sigma", 2.0, (0.0, 10.0), 0.1),
+        ],
+        outputs: &[out(Socket::Model)],
+        is_output: false,
+        run: |call| {
+            let guidance = SelfAttention {
+                scale: call.float("scale")? as f32,
+                blur: call.float("blur_sigma")? as f32,
+            };
+            if guidance.blur <= 0.0 {
+                let text = "blur_sigma is 0, of which no blur can be made: set it to 0.1 or more";
+                return Err(NodeError::Input(text.to_owned()));
+            }
+            let model = call.model("model")?.with_self_attention(guidance)?;
+            Ok(vec![Value::from(model)])
+        },
     },
 ];
 

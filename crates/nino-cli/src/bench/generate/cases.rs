@@ -226,6 +226,7 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         sound: nino_models::SoundShape::default(),
         skipped: Vec::new(),
         shrinks: Vec::new(),
+        watched: false,
     }
 }
 

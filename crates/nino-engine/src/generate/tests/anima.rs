@@ -68,6 +68,7 @@ fn check_inside(case: &Case) {
         sound: nino_models::SoundShape::default(),
         skipped: Vec::new(),
         shrinks: Vec::new(),
+        watched: false,
     };
     let model = &case.model.diffusion;
     let source = model.source();

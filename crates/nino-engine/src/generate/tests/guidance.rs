@@ -5,7 +5,8 @@ use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::conditioning::{Area, Region};
 use crate::{
     Conditioning, DiffusionModel, EngineError, Family, FreeU, HyperTile, Latent, LatentSize, Noise,
-    Precision, Resize, SampleRequest, Shrink, Store, Third, ThreeWay, encode_text, sample, sigmas,
+    Precision, Resize, SampleRequest, SelfAttention, Shrink, Store, Third, ThreeWay, encode_text,
+    sample, sigmas,
 };
 use nino_gpu::{Adapters, Gpu, GpuDevice};
 use nino_sample::{Blend, Correction, Options, Perpendicular, Sampler, Scheduler, Seed};
@@ -259,17 +260,24 @@ fn gpu_patches_of_unets_are_near_the_cpu() {
     let patched = patched.with_hypertile(tile).unwrap();
     let patched = patched.with_freeu(freeu).unwrap();
     let patched = patched.with_perturbed_attention(3.0).unwrap();
+    let looked = SelfAttention {
+        scale: 0.5,
+        blur: 2.0,
+    };
+    let watched = three.model().with_self_attention(looked).unwrap();
     let told = (7.0, "euler", 1);
-    let expected = three.sampled(&patched, &three.prompts, None, told).unwrap();
     for gpu in Gpu::open_all(&adapters, None).unwrap() {
         let name = gpu.info.name.clone();
         let store = Store::new(Arc::new(GpuDevice::new(gpu)));
-        let found = Three::sampled_on(&store, &patched, &three.prompts, None, told);
-        let square = |v: f32| f64::from(v) * f64::from(v);
-        let found = found.unwrap();
-        let errors = found.iter().zip(&expected).map(|(f, e)| square(f - e));
-        let nmse = errors.sum::<f64>() / expected.iter().map(|&e| square(e)).sum::<f64>();
-        println!("{name}: NMSE {nmse:.1e}");
-        assert!(nmse <= 1e-8, "{name}: NMSE {nmse:.1e}");
+        for model in [&patched, &watched] {
+            let expected = three.sampled(model, &three.prompts, None, told).unwrap();
+            let found = Three::sampled_on(&store, model, &three.prompts, None, told);
+            let square = |v: f32| f64::from(v) * f64::from(v);
+            let found = found.unwrap();
+            let errors = found.iter().zip(&expected).map(|(f, e)| square(f - e));
+            let nmse = errors.sum::<f64>() / expected.iter().map(|&e| square(e)).sum::<f64>();
+            println!("{name}: NMSE {nmse:.1e}");
+            assert!(nmse <= 1e-8, "{name}: NMSE {nmse:.1e}");
+        }
     }
 }

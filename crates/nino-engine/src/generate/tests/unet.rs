@@ -6,7 +6,8 @@ use crate::generate::GenerateRequest;
 use crate::generate::Prompts;
 use crate::tests::made;
 use crate::{
-    ControlNetFile, DiffusionModel, EngineError, Family, FreeU, HyperTile, Image, Resize, Shrink,
+    ControlNetFile, DiffusionModel, EngineError, Family, FreeU, HyperTile, Image, Resize,
+    SelfAttention, Shrink, plan_generate,
 };
 use nino_sample::{Sampler, Scheduler};
 
@@ -17,10 +18,10 @@ fn cases() -> [(Case, &'static str); 2] {
 
 fn check(case: &Case, key: &str, model: DiffusionModel) {
     let (prompts, _) = case.text(&case.request(PROMPT));
-    check_prompts(case, key, model, &prompts);
+    check_prompts(case, key, model, &prompts, 7.0);
 }
 
-fn check_prompts(case: &Case, key: &str, model: DiffusionModel, prompts: &Prompts) {
+fn check_prompts(case: &Case, key: &str, model: DiffusionModel, prompts: &Prompts, cfg: f32) {
     let mut changed = case.model.clone();
     changed.diffusion = model;
     let request = GenerateRequest {
@@ -28,6 +29,7 @@ fn check_prompts(case: &Case, key: &str, model: DiffusionModel, prompts: &Prompt
         scheduler: Scheduler::find("normal").unwrap(),
         width: 256,
         height: 128,
+        cfg,
         ..case.request(PROMPT)
     };
     case.close(key, &case.sampled(&changed, &request, prompts));
@@ -88,7 +90,7 @@ fn a_controlnet_steers_what_is_of_full_size() {
     let prompts = both(&prompts, hint(&net, image, 0.8, (0.0, 1.0)));
     let shrink = Shrink::new(3, 2.0, true, [Resize::Bicubic; 2]);
     let model = case.model.diffusion.with_shrink(shrink, (0.0, 0.35));
-    check_prompts(&case, "tiny_sd1/steered", model.unwrap(), &prompts);
+    check_prompts(&case, "tiny_sd1/steered", model.unwrap(), &prompts, 7.0);
 }
 
 #[test]
@@ -108,6 +110,44 @@ fn self_attention_is_tiled_as_in_comfyui() {
             check(&case, &format!("{name}/tile/{key}"), model);
         }
     }
+}
+
+#[test]
+fn what_is_looked_at_is_blurred_as_in_comfyui() {
+    let shrink = Shrink::new(3, 2.0, true, [Resize::Bicubic; 2]);
+    for (case, name) in cases() {
+        let plain = &case.model.diffusion;
+        let shrunk = plain.with_shrink(shrink, (0.0, 0.35)).unwrap();
+        let (prompts, _) = case.text(&case.request(PROMPT));
+        for (key, model, scale, blur, cfg) in [
+            ("usual", plain, 0.5, 2.0, 7.0),
+            ("strong", plain, -1.5, 4.0, 7.0),
+            ("unguided", plain, 2.0, 1.0, 1.0),
+            ("shrunk", &shrunk, 1.0, 2.0, 7.0),
+        ] {
+            let guidance = SelfAttention { scale, blur };
+            let model = model.with_self_attention(guidance).unwrap();
+            let key = format!("{name}/looked/{key}");
+            check_prompts(&case, &key, model, &prompts, cfg);
+        }
+    }
+}
+
+#[test]
+fn what_self_attention_guidance_cannot_be_combined_with_is_an_error() {
+    let (case, _) = &cases()[0];
+    let guidance = SelfAttention {
+        scale: 0.5,
+        blur: 2.0,
+    };
+    let model = case.model.diffusion.with_self_attention(guidance).unwrap();
+    let twice = model.with_self_attention(guidance).map(|_| ());
+    assert!(matches!(twice, Err(EngineError::SelfAttention { .. })));
+    let mut changed = case.model.clone();
+    changed.diffusion = model.with_perturbed_attention(2.0).unwrap();
+    let plan = plan_generate(&case.store, &changed, &case.request(PROMPT));
+    let error = plan.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("perturbed-attention"), "{error}");
 }
 
 #[test]
