@@ -16,6 +16,7 @@ import oracle
 import weights
 import flux  # registers the families
 import make
+import qwen_image
 import wan
 import z_image
 import comfy.model_sampling
@@ -59,8 +60,8 @@ def cached(way, model, threshold, start=0.15, end=0.95):
     return node.execute(model, threshold, start, end, False).args[0]
 
 
-def sample(model, sides, *, sampler="euler", scheduler="normal", cfg=7.0, channels=4, batch=1):
-    latent = torch.zeros(batch, channels, SIZE[1] // 8, SIZE[0] // 8)
+def sample(model, sides, *, sampler="euler", scheduler="normal", cfg=7.0, channels=4, batch=1, frames=()):
+    latent = torch.zeros(batch, channels, *frames, SIZE[1] // 8, SIZE[0] // 8)
     noise = comfy.sample.prepare_noise(latent, oracle.SEED)
     with torch.no_grad():
         return comfy.sample.sample(
@@ -84,14 +85,21 @@ def unets(out, folder):
 
 
 def flows(out, folder):
-    # The prompts of Z-Image have lengths of their own, and so two runs.
-    z = {"qwen3_4b_model_config": z_image.TEXT}
-    for name, text, cfg, threshold in (("tiny_flux", flux.TEXT, 1.0, 0.3), ("tiny_z_image", z, 3.0, 1.0)):
+    flux.WholeChroma.unet_extra_config = flux.TINY_CHROMA
+    qwen_image.register(wide=False)
+    # Prompts of most have lengths of their own, and so two runs.
+    kinds = [
+        ("tiny_flux", flux.TEXT, 1.0, 0.3, ()),
+        ("tiny_chroma", flux.TEXT, 3.0, 1.0, ()),
+        ("tiny_z_image", {"qwen3_4b_model_config": z_image.TEXT}, 3.0, 1.0, ()),
+        ("tiny_qwen_image", {"qwen25_7b_model_config": qwen_image.TEXT}, 3.0, 1.0, (1,)),
+    ]
+    for name, text, cfg, threshold, frames in kinds:
         path = Path(folder) / f"{name}.safetensors"
         weights.write(name, path)
         model, clip = oracle.load(path, [], text, vae=False)[:2]
         sides = [oracle.encode(clip, text) for text in (oracle.PROMPT, oracle.NEGATIVE)]
-        given = dict(scheduler="simple", cfg=cfg, channels=16)
+        given = dict(scheduler="simple", cfg=cfg, channels=16, frames=frames)
         out.keep(f"{name}/easy", sample(cached("Easy", model, threshold), sides, **given))
         out.keep(f"{name}/lazy", sample(cached("Lazy", model, 0.3), sides, **given))
 

@@ -133,8 +133,10 @@ fn steps_of_unets_are_reused_as_in_comfyui() {
 fn steps_of_flow_models_are_reused_as_in_comfyui() {
     for (name, family, cfg, threshold) in [
         ("tiny_flux", Family::Flux, 1.0, 0.3),
-        // Its prompts have lengths of their own, and so two runs.
+        // Prompts of these have lengths of their own, and so two runs.
+        ("tiny_chroma", Family::Chroma, 3.0, 1.0),
         ("tiny_z_image", Family::ZImage, 3.0, 1.0),
+        ("tiny_qwen_image", Family::QwenImage, 3.0, 1.0),
     ] {
         let cached = Cached::new(name, family);
         let told = Told {
