@@ -9,6 +9,7 @@ mod numbers;
 mod optimize;
 mod plan;
 mod profile;
+mod reuse;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub(crate) use numbers::{SeedArg, number, seed, whole};
 pub(crate) use optimize::OptimizeArgs;
 pub(crate) use plan::{PlanArgs, PlanGenerateArgs, PlanVerb};
 pub(crate) use profile::{ProfileRunArgs, ProfileVerb, ReplayArgs};
+pub(crate) use reuse::StepCacheArg;
 pub(crate) use serve::ServeArgs;
 pub(crate) use tools::{CompletionsArgs, ConfigArgs, ConfigVerb, ManArgs};
 pub(crate) use tune::TuneArgs;

@@ -38,7 +38,7 @@ pub(crate) use graph::{find_for_graph, quantize as quantize_of};
 pub(crate) use graphics::Graphics;
 use jobs::Job;
 use metadata::Origin;
-pub(crate) use metadata::{Graph, Input, Link, at, value, workflow};
+pub(crate) use metadata::{Graph, Input, Link, at, reusing, value, workflow};
 use model_hash::ModelHash;
 use nino_engine::{Control, Event, GenerateRequest, Generated, Seed, Store};
 use output::Outputs;

@@ -100,10 +100,11 @@ fn settings(model: &VideoModel, request: &VideoRequest) -> String {
     let audio = request.audio.as_ref();
     let audio = audio.map(|audio| (audio.rate, audio.channels, sum(&audio.samples)));
     format!(
-        "{weights} {followed:?} {audio:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        "{weights} {followed:?} {audio:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {:?} {:?}",
         request.camera,
         model.high.skipped_layers(),
         model.high.corrections,
+        model.high.step_reuse(),
         request.prompt,
         request.negative,
         request.seed,

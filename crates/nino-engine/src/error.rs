@@ -128,8 +128,14 @@ pub enum EngineError {
     KeptReferences { model: String },
     #[error("{model}: {what} is for the UNets of SD 1, SD 2 and SDXL")]
     UnetOnly { model: String, what: &'static str },
+    #[error("FreeU comes before PatchModelAddDownscale: apply it after that node")]
+    ShrinkAfterFreeU,
+    #[error("self-attention guidance cannot be combined with {other}")]
+    SelfAttention { other: &'static str },
     #[error("guidance by three prompts cannot be combined with {other}")]
     ThirdPrompt { other: &'static str },
+    #[error("{name} cannot be combined with {other}")]
+    StepReuse { name: &'static str, other: String },
     #[error("{model}: its positions cannot be scaled: only Wan's can")]
     NoStretch { model: String },
     #[error(

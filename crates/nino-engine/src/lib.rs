@@ -69,7 +69,7 @@ pub use latent::{FORMAT_KEY, Latent};
 pub use library::{Found, Library, LibraryError, LibraryPaths, ModelKind};
 pub use model::{
     Applied, Checkpoint, ControlNetFile, Defaults, DiffusionModel, Follows, Hint, HintImage,
-    HintPaint, LoraSpec, MODEL_SPECS, Mix, ModelFiles, SkipLayers, SkipWay, T5Padding,
+    HintPaint, LoraSpec, MODEL_SPECS, Mix, ModelFiles, SkipLayers, SkipWay, StepReuse, T5Padding,
     TextEncoders, UNION_MODES, apply_lora, lora_family,
 };
 pub use nino_dtype::DType;
@@ -78,16 +78,16 @@ pub use nino_media as media;
 pub use nino_media::{Audio, Mask, Picture, Sides, Upscale, outpaint};
 pub use nino_models::flux::ReferenceMethod;
 pub use nino_models::latent::{FORMATS as LATENT_FORMATS, LatentFormat};
-pub use nino_models::unet::FreeU;
+pub use nino_models::unet::{FreeU, HyperTile, Resize, Shrink};
 pub use nino_models::{Encoder, Family};
 pub use nino_sample::ksampler::Window;
 pub use nino_sample::model::{flux_mu, flux2_mu};
 pub use nino_sample::schedule;
 pub use nino_sample::{
-    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Blend, Correction, Error as SampleError,
-    Labelled, ModelSampling, Name, Options as SamplerOptions, Perpendicular, Prediction, Rng,
-    SAMPLER_NAMES, SAMPLERS, SCHEDULER_NAMES, Sampler as SamplerInfo, Scheduler, Seed, Solver,
-    ThreeWay, nearest,
+    Adams as AdamsOptions, Adaptive as AdaptiveOptions, Blend, CacheWay, Correction,
+    Error as SampleError, Labelled, ModelSampling, Name, Options as SamplerOptions, Perpendicular,
+    Prediction, Reuses, Rng, SAMPLER_NAMES, SAMPLERS, SCHEDULER_NAMES, Sampler as SamplerInfo,
+    Scheduler, Seed, SelfAttention, Solver, ThreeWay, nearest,
 };
 /// What stands for a picture in a prompt for [`encode_seen`].
 pub use nino_text::IMAGE as PICTURE;

@@ -19,7 +19,9 @@ pub(crate) mod remade;
 pub(crate) mod single;
 pub(crate) mod skip;
 mod spec;
+mod step_cache;
 mod text_encoders;
+pub(crate) mod unet;
 mod vocabulary;
 
 pub use checkpoint::{Checkpoint, ModelFiles};
@@ -31,5 +33,6 @@ pub use lora::{Applied, LoraSpec, apply_lora, lora_family};
 pub use merge::Mix;
 pub use skip::{SkipLayers, SkipWay};
 pub use spec::MODEL_SPECS;
+pub use step_cache::StepReuse;
 pub(crate) use text_encoders::{Sight, SightConfig, States};
 pub use text_encoders::{T5Padding, TextEncoders};

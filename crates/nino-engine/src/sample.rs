@@ -10,7 +10,9 @@ mod preview;
 mod reached;
 mod regions;
 mod rehearse;
+mod remembered;
 mod request;
+mod reuse;
 mod shape;
 mod steer;
 mod third;
@@ -26,7 +28,8 @@ use nino_graph::Plan;
 use nino_models::{Family, KvCache, SoundShape};
 use nino_sample::ksampler::{self, Job};
 use nino_sample::{
-    Denoise, Guided, Items, Options as SamplerOptions, Output, Sampler, Step, Stop, noise,
+    Denoise, Guided, Items, Options as SamplerOptions, Output, Reuses, Sampler, Step, StepCache,
+    Stop, noise,
 };
 use planned::{DenoiserPlan, PlanSpec};
 pub use preview::Preview;
@@ -35,9 +38,10 @@ use reached::LastStep;
 pub use reached::{Reached, Unfinished};
 use regions::Regions;
 pub(crate) use rehearse::rehearse;
+use remembered::Remembered;
 pub use request::{Noise, Remember, SampleRequest};
 pub(crate) use shape::{LatentShape, channels_last};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steer::Steered;
@@ -51,6 +55,8 @@ pub struct Sampled {
     /// The last prediction of the finished latent; the same as `latent` when the levels end at 0,
     /// and for no levels at all.
     pub denoised: Latent,
+    /// How often the model was asked for a prediction, and used an earlier one again.
+    pub reuses: Reuses,
     pub load_time: Duration,
     pub sample_time: Duration,
 }
@@ -107,6 +113,7 @@ fn sample_once(
 ) -> Result<Sampled, Unfinished> {
     request.check(model)?;
     let request = &request.with_third_of(model);
+    let step_cache = request.step_cache(model);
     let started = Instant::now();
     let mut steered = Steered::of(model, request)?;
     if let Some(steered) = &mut steered {
@@ -114,7 +121,11 @@ fn sample_once(
     }
     let steered = steered.as_ref().map(|steered| steered.run(request));
     let (model, request) = &steered.unwrap_or((model, *request));
-    let run = Run { model, request };
+    let run = Run {
+        model,
+        request,
+        step_cache,
+    };
     if let Some(plans) = cached::plan(store, model, request)? {
         control.stage(Stage::Load)?;
         let mut network = Cached::open(store, model, request, plans, control)?;
@@ -238,6 +249,8 @@ fn spec(store: &Store, model: &DiffusionModel, request: &SampleRequest<'_>) -> P
             c.sound.shape(model, LatentShape::of(request.latent))
         }),
         skipped: Vec::new(),
+        shrinks: Vec::new(),
+        watched: false,
         biased: request
             .positive
             .first()
@@ -246,7 +259,7 @@ fn spec(store: &Store, model: &DiffusionModel, request: &SampleRequest<'_>) -> P
         style: model.style_tokens(),
         kept: KvCache::Off,
         places: request.positive.first().and_then(|p| p.places),
-        host_bytes: request.host_bytes(),
+        host_bytes: request.host_bytes(model),
     }
 }
 
@@ -264,6 +277,7 @@ fn plan_for(
 struct Run<'a> {
     model: &'a DiffusionModel,
     request: &'a SampleRequest<'a>,
+    step_cache: Option<StepCache>,
 }
 
 impl Run<'_> {
@@ -283,22 +297,31 @@ impl Run<'_> {
         let items = Items {
             len: shape.item_len(),
             channels: shape.channels,
+            width: shape.width,
         };
+        let (own, forgotten) = (Cell::default(), Cell::new(None));
+        let sigma = sigma.unwrap_or(&own);
+        let network = Remembered {
+            network,
+            memory: request.memory,
+            level: sigma,
+            error: &forgotten,
+        };
+        let reuses = Cell::default();
         let mut guided = Guided::new(network, &model.sampling, self.cfg())
             .corrected(items, model.blend, &model.corrections)
-            .with_third(request.third.map(|third| third.way));
-        let forgotten = RefCell::new(None);
+            .with_third(request.third.map(|third| third.way))
+            .with_step_cache(self.step_cache, &reuses);
         let mut denoiser = |x: &[f32], level: f32, out: Output<'_>| {
-            if let Some(sigma) = sigma {
-                sigma.set(level);
+            sigma.set(level);
+            let before = reuses.get();
+            guided.denoise(x, level, out)?;
+            if let Some(reuse) = model.step_reuse().filter(|reuse| reuse.verbose) {
+                let reused = reuses.get().reused > before.reused;
+                let made = if reused { "reused" } else { "computed" };
+                tracing::info!("{}: noise level {level} is {made}", reuse.name());
             }
-            let Some(memory) = request.memory else {
-                return guided.denoise(x, level, out);
-            };
-            remembered(memory, level, out, |out| guided.denoise(x, level, out)).map_err(|error| {
-                *forgotten.borrow_mut() = error;
-                Stop
-            })
+            Ok(())
         };
         let latent = request
             .latent
@@ -352,9 +375,21 @@ impl Run<'_> {
         };
         previews.into_iter().for_each(Previews::finish);
         let (latent, denoised) = self.finished(&last, sampled, &latent, mask.as_deref());
+        let reuses = reuses.get();
+        if let Some(reuse) = model.step_reuse() {
+            let Reuses {
+                predictions,
+                reused,
+            } = reuses;
+            control.note(format!(
+                "{} reused {reused} of {predictions} predictions",
+                reuse.name()
+            ));
+        }
         Ok(Sampled {
             latent,
             denoised,
+            reuses,
             load_time,
             sample_time: started.elapsed(),
         })
@@ -388,41 +423,6 @@ impl Run<'_> {
         };
         (made, denoised)
     }
-}
-
-/// A prediction that was kept, or one that is made and kept. `None` is the network's own error.
-fn remembered(
-    memory: &dyn Remember,
-    level: f32,
-    out: Output<'_>,
-    make: impl FnOnce(Output<'_>) -> Result<(), Stop>,
-) -> Result<(), Option<EngineError>> {
-    let Output {
-        denoised,
-        mut uncond,
-        force_uncond,
-    } = out;
-    // Both sides are one record.
-    let n = denoised.len();
-    let mut both = vec![0.0; n + uncond.as_ref().map_or(0, |u| u.len())];
-    if memory.recall(level, &mut both)? {
-        denoised.copy_from_slice(&both[..n]);
-        if let Some(uncond) = uncond {
-            uncond.copy_from_slice(&both[n..]);
-        }
-        return Ok(());
-    }
-    let made = make(Output {
-        denoised: &mut *denoised,
-        uncond: uncond.as_deref_mut(),
-        force_uncond,
-    });
-    made.map_err(|Stop| None)?;
-    both[..n].copy_from_slice(denoised);
-    if let Some(uncond) = uncond {
-        both[n..].copy_from_slice(uncond);
-    }
-    Ok(memory.keep(level, &both)?)
 }
 
 /// Tells a step, and shows what the latent looks like by now. A preview that fails is not worth a

@@ -29,7 +29,7 @@ pub enum Denoiser {
 
 /// The inputs that a graph of a denoiser is recorded for. Optional inputs are only for models that
 /// take them; each field names the method or the field of [`Wants`] that says so.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DenoiserShape {
     /// Batch size.
     pub rows: usize,
@@ -67,6 +67,10 @@ pub struct DenoiserShape {
     /// Blocks to skip, for skip-layer guidance ([`Denoiser::skippable_blocks`]). Of a UNet, any
     /// block stands for the self-attention of the middle one, which gives its values as they are.
     pub skipped: Vec<usize>,
+    /// Of a UNet, activations that are made smaller in this run.
+    pub shrinks: Vec<unet::Shrink>,
+    /// Whether a UNet says how much its places are looked at.
+    pub watched: bool,
 }
 
 /// The inputs of a sound-to-video model.

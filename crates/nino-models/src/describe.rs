@@ -3,7 +3,7 @@
 //! tensor lists from here.
 
 use crate::{
-    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, KvCache, Params, SoundShape, Storage,
+    Chunk, ControlNet, Denoiser, DenoiserShape, Find, Frames, Params, SoundShape, Storage,
     Upscaler, Vae, VaeError, anima, clip, clip_vision, flux, kl, llm, qwen_image, qwen_vision,
     qwen3_vision, redux, t2i_adapter, t5, unet, upscaler, uso, wan_transformer, wav2vec2, z_image,
 };
@@ -211,15 +211,9 @@ fn denoiser_graph(denoiser: &Denoiser) -> Result<Graph, GraphError> {
         references: has_reference.then_some([SIDE, SIDE]).into_iter().collect(),
         image_tokens: 1,
         controls: 1,
-        control_nets: Vec::new(),
-        biased_spans: Vec::new(),
-        disable_guidance: false,
-        style_tokens: 0,
-        kv_cache: KvCache::Off,
-        reference_method: None,
         camera: true,
         sound,
-        skipped: Vec::new(),
+        ..DenoiserShape::default()
     };
     let params = Params::uniform(DType::F16);
     Ok(denoiser.record(&params, &shape, DType::F32, false)?.graph)

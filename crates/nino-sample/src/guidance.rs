@@ -1,14 +1,18 @@
 //! Classifier-free guidance (Ho and Salimans 2022) around a network: scales its input, runs the
 //! positive and, where it counts, the negative prompt, and combines the two predictions of x0.
 
+mod blurred;
 mod corrections;
 mod three;
 
 use crate::error::Stop;
 use crate::model::ModelSampling;
 use crate::sampler::{Denoise, Output};
+use crate::step_cache::{CacheWay, Easy, Lazy, Reuses, StepCache};
+pub use blurred::SelfAttention;
 pub use corrections::{Correction, Items, SkippedLayers, combine_normed};
 use corrections::{deviation, shortened, zero_star};
+use std::cell::Cell;
 pub use three::{Perpendicular, ThreeWay};
 
 /// A network with its prompts. Whether the two prompts share a batch is its own affair.
@@ -31,6 +35,12 @@ pub trait Network {
         timestep: f32,
         out: &mut [f32],
     ) -> Result<(), Stop>;
+
+    /// How much each place was looked at in the last prediction of the negative prompt, `[b, n]`.
+    /// Asked for only by [`Correction::SelfAttention`].
+    fn attended(&self) -> &[f32] {
+        &[]
+    }
 }
 
 /// A prediction beside those of the positive and the negative prompt.
@@ -39,6 +49,9 @@ pub enum Beside {
     /// The positive prompt's by a network that does without some of its layers. Asked for only by
     /// [`Correction::SkippedLayers`].
     Weaker,
+    /// The negative prompt's once more, of another input. Asked for only by
+    /// [`Correction::SelfAttention`].
+    Again,
     /// The third prompt's. Asked for only by a [`ThreeWay`].
     Third,
 }
@@ -51,6 +64,8 @@ pub struct Guided<'a, N> {
     blend: Blend,
     corrections: Vec<Correction>,
     three: Option<ThreeWay>,
+    easy: Option<Easy<'a>>,
+    lazy: Option<Lazy<'a>>,
     items: Items,
     input: Vec<f32>,
     negative: Vec<f32>,
@@ -99,9 +114,12 @@ impl<'a, N: Network> Guided<'a, N> {
             blend: Blend::Plain,
             corrections: Vec::new(),
             three: None,
+            easy: None,
+            lazy: None,
             items: Items {
                 len: 0,
                 channels: 1,
+                width: 1,
             },
             input: Vec::new(),
             negative: Vec::new(),
@@ -117,6 +135,15 @@ impl<'a, N: Network> Guided<'a, N> {
         self
     }
 
+    /// With steps that are used again, which are counted.
+    #[must_use]
+    pub fn with_step_cache(mut self, told: Option<StepCache>, reuses: &'a Cell<Reuses>) -> Self {
+        let of = |way| told.filter(|told| told.way == way);
+        self.easy = of(CacheWay::Easy).map(|told| Easy::new(told, reuses));
+        self.lazy = of(CacheWay::Lazy).map(|told| Lazy::new(told, reuses));
+        self
+    }
+
     /// Latents of these sizes, blended and then corrected in these ways.
     #[must_use]
     pub fn corrected(mut self, items: Items, blend: Blend, corrections: &[Correction]) -> Self {
@@ -128,6 +155,18 @@ impl<'a, N: Network> Guided<'a, N> {
 
 impl<N: Network> Denoise for Guided<'_, N> {
     fn denoise(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
+        let Some(mut lazy) = self.lazy.take() else {
+            return self.guide(x, sigma, out);
+        };
+        let done = lazy.denoise(x, sigma, out, |out| self.guide(x, sigma, out));
+        self.lazy = Some(lazy);
+        done
+    }
+}
+
+impl<N: Network> Guided<'_, N> {
+    /// The guided prediction of x0.
+    fn guide(&mut self, x: &[f32], sigma: f32, out: Output<'_>) -> Result<(), Stop> {
         if let Some(way) = self.three {
             return self.denoise_by_three(way, x, sigma, out);
         }
@@ -136,6 +175,8 @@ impl<N: Network> Denoise for Guided<'_, N> {
             uncond,
             force_uncond,
         } = out;
+        let is_watched = |c: &Correction| matches!(c, Correction::SelfAttention(_));
+        let force_uncond = force_uncond || self.corrections.iter().any(is_watched);
         let needed = needs_negative(self.cfg) || force_uncond;
         let mut own = std::mem::take(&mut self.negative);
         let mut positive = std::mem::take(&mut self.positive);
@@ -152,9 +193,7 @@ impl<N: Network> Denoise for Guided<'_, N> {
         (self.negative, self.positive) = (own, positive);
         Ok(())
     }
-}
 
-impl<N: Network> Guided<'_, N> {
     /// Both prompts' predictions combined; where there are corrections, the positive one alone goes
     /// to `positive`, too.
     fn guided(
@@ -194,8 +233,12 @@ impl<N: Network> Guided<'_, N> {
         model
             .prediction
             .input(sigma, model.sigma_data, x, &mut self.input);
-        self.network
-            .forward(&self.input, timestep, denoised, negative.as_deref_mut())?;
+        let (network, input) = (&mut self.network, &self.input);
+        let given = negative.as_deref_mut();
+        match &mut self.easy {
+            Some(easy) => easy.forward(network, (sigma, timestep), input, denoised, given)?,
+            None => network.forward(input, timestep, denoised, given)?,
+        }
         to_x0(denoised);
         if let Some(negative) = negative {
             to_x0(negative);
@@ -245,18 +288,27 @@ impl<N: Network> Guided<'_, N> {
                     skipped.apply(denoised, positive, &self.beside);
                 }
                 Correction::SkippedLayers(_) => {}
+                Correction::SelfAttention(guidance) => {
+                    let attended = self.network.attended();
+                    let degraded = guidance.degraded(negative, attended, self.items);
+                    let noised = degraded.iter().zip(x).zip(negative);
+                    let noised: Vec<f32> = noised.map(|((d, x), n)| d + x - n).collect();
+                    self.predict_beside(Beside::Again, &noised, sigma)?;
+                    guidance.apply(denoised, &degraded, &self.beside, self.items);
+                }
             }
         }
         Ok(())
     }
 
-    /// Another prediction, from the input of the last call.
+    /// Another prediction.
     fn predict_beside(&mut self, what: Beside, x: &[f32], sigma: f32) -> Result<(), Stop> {
         let timestep = self.model.timestep(sigma);
+        let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
+        prediction.input(sigma, data, x, &mut self.input);
         self.beside.resize(x.len(), 0.0);
         self.network
             .beside(what, &self.input, timestep, &mut self.beside)?;
-        let (prediction, data) = (&self.model.prediction, self.model.sigma_data);
         prediction.denoised(sigma, data, timestep, x, &mut self.beside);
         Ok(())
     }

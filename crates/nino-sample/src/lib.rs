@@ -23,12 +23,13 @@ pub mod rng;
 mod sampler;
 pub mod samplers;
 pub mod schedule;
+mod step_cache;
 
 pub use brownian::BrownianTree;
 pub use error::{Error, Stop};
 pub use guidance::{
-    Beside, Blend, Correction, Guided, Items, Network, Perpendicular, Rescale, SkippedLayers,
-    ThreeWay, combine, combine_normed, combine_rescaled, needs_negative,
+    Beside, Blend, Correction, Guided, Items, Network, Perpendicular, Rescale, SelfAttention,
+    SkippedLayers, ThreeWay, combine, combine_normed, combine_rescaled, needs_negative,
 };
 pub use inpaint::Inpaint;
 pub use model::ModelSampling;
@@ -39,3 +40,4 @@ pub use registry::{Restart, SAMPLERS, Sampler, StepNoiseKind, nearest};
 pub use rng::Rng;
 pub use sampler::{Adams, Adaptive, Denoise, Options, Output, Run, Solver, Step};
 pub use schedule::Scheduler;
+pub use step_cache::{CacheWay, Reuses, StepCache};

@@ -41,6 +41,7 @@ mod samplers;
 mod shown;
 mod sigmas;
 mod skip;
+mod step_cache;
 mod strings;
 mod text;
 mod trim;
@@ -55,7 +56,7 @@ mod wan;
 use crate::node::NodeDef;
 pub(crate) use rebatch::is_of_lists;
 
-static FAMILIES: [&[NodeDef]; 51] = [
+static FAMILIES: [&[NodeDef]; 52] = [
     loaders::NODES,
     model::NODES,
     text::NODES,
@@ -73,6 +74,7 @@ static FAMILIES: [&[NodeDef]; 51] = [
     sampler::NODES,
     custom::NODES,
     unet::NODES,
+    step_cache::NODES,
     guiders::NODES,
     samplers::NODES,
     sigmas::NODES,

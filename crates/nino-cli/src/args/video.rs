@@ -2,7 +2,7 @@
 
 use super::{
     DeviceArgs, LoraArg, PrecisionArg, PreviewArgs, ProfileArgs, QuantizeArg, SeedArg,
-    TextDeviceArgs, number, seed, whole,
+    StepCacheArg, TextDeviceArgs, number, seed, whole,
 };
 use crate::size::Size;
 use clap::builder::Resettable;
@@ -181,6 +181,10 @@ pub(crate) struct VideoSamplingArgs {
     /// Fraction of the sampling at which skip-layer guidance ends [default: 0.15]
     #[arg(long, value_name = "N", value_parser = number(0.0..=1.0), requires = "skip_layers")]
     pub(crate) skip_end: Option<f64>,
+    /// Reuse steps where little changes, as ComfyUI's EasyCache and LazyCache: easy or lazy, with
+    /// their threshold; higher is faster and less exact [default threshold: 0.2]
+    #[arg(long, value_name = "easy|lazy[:N]", requires = "model")]
+    pub(crate) step_cache: Option<StepCacheArg>,
     /// Shift of the noise schedule, as ComfyUI's ModelSamplingSD3: larger spends more steps at high
     /// noise [default: 8]
     #[arg(long, value_name = "N", value_parser = number(0.01..=100.0))]

@@ -34,6 +34,9 @@ pub(super) fn read(
 ) -> Result<Vec<Job>> {
     let prompts = prompts::read(args)?;
     model.diffusion.blend = Blend::rescaled(args.sampling.cfg_rescale as f32);
+    if let Some(reuse) = args.sampling.step_cache {
+        model.diffusion = model.diffusion.with_step_reuse(reuse.0)?;
+    }
     let embeddings = env.library().folders(ModelKind::Embedding)?;
     let mut jobs: Vec<Job> = Vec::new();
     for prompt in prompts {

@@ -12,7 +12,7 @@ use super::from::Flags;
 use super::model::parts;
 use crate::args::{LoraArg, ModelArgs};
 use crate::pull::PartFiles;
-pub(crate) use graph::{Graph, Input, Link, at, value};
+pub(crate) use graph::{Graph, Input, Link, at, reusing, value};
 use nino_engine::{Checkpoint, GenerateRequest};
 use serde_json::json;
 use std::path::Path;

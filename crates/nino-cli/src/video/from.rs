@@ -48,6 +48,7 @@ pub(super) const VIDEO: Repeated = Repeated {
         "skip-scale",
         "skip-start",
         "skip-end",
+        "step-cache",
         "shift",
         "sampler",
         "scheduler",

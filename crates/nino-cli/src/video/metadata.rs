@@ -4,7 +4,7 @@
 use super::model::{SKIP_PART, SKIP_SCALE};
 use super::request::Wanted;
 use crate::args::{LoraArg, VideoArgs};
-use crate::generate::{Flags, Graph, Input, Link, at, value, workflow};
+use crate::generate::{Flags, Graph, Input, Link, at, reusing, value, workflow};
 use nino_engine::{AudioEncoder, DiffusionModel, Family, VideoModel};
 use serde_json::json;
 use std::path::Path;
@@ -152,7 +152,7 @@ fn expert(g: &mut Graph, model: &DiffusionModel, loras: &[LoraArg], args: &Video
         ];
         at_last = at(g.add("SkipLayerGuidanceDiT", inputs), 0);
     }
-    at_last
+    reusing(g, model, at_last)
 }
 
 /// The latent to start from; prompts that see pictures become others.

@@ -209,6 +209,9 @@ fn sampled(mut model: DiffusionModel, args: &VideoSamplingArgs) -> Result<Diffus
         };
         model = model.with_skipped_layers(&layers.0, way, part)?;
     }
+    if let Some(reuse) = args.step_cache {
+        model = model.with_step_reuse(reuse.0)?;
+    }
     Ok(model)
 }
 

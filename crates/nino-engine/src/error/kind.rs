@@ -106,7 +106,10 @@ impl EngineError {
             | EngineError::NoSkippedLayers { .. }
             | EngineError::NoStretch { .. }
             | EngineError::UnetOnly { .. }
+            | EngineError::ShrinkAfterFreeU
+            | EngineError::SelfAttention { .. }
             | EngineError::ThirdPrompt { .. }
+            | EngineError::StepReuse { .. }
             | EngineError::KeptReferences { .. }
             | EngineError::UsoStates { .. }
             | EngineError::StyleBias { .. }

@@ -7,6 +7,7 @@ use super::levels;
 use super::lora::{Applied, LoraSpec, apply_lora, file_name};
 use super::spec::{Description, MODEL_SPECS};
 use super::text_encoders::{self, EncoderConfig, TextEncoder, TextEncoders};
+use super::unet::Shrinks;
 use crate::{BUILTIN, Defaults, EngineError, VaeFile};
 use nino_dtype::DType;
 use nino_models::latent::LatentFormat;
@@ -125,6 +126,8 @@ impl Checkpoint {
                 blend: Blend::default(),
                 corrections: Vec::new(),
                 skip: None,
+                reuse: None,
+                shrinks: Shrinks::default(),
                 empty: None,
                 gradual_mask: None,
                 net: found.net,
@@ -337,6 +340,8 @@ impl Opened {
             blend: Blend::default(),
             corrections: Vec::new(),
             skip: None,
+            reuse: None,
+            shrinks: Shrinks::default(),
             empty: None,
             gradual_mask: None,
             net,

@@ -7,12 +7,13 @@ use super::levels;
 use super::lora::{Loras, Source};
 use super::perpendicular::EmptyPrompt;
 use super::skip::SkipLayers;
+use super::step_cache::StepReuse;
+use super::unet::Shrinks;
 use crate::decode::Precision;
 use crate::{Conditioning, EngineError, StyleTokens};
 use nino_dtype::DType;
 use nino_graph::Device;
 use nino_models::latent::LatentFormat;
-use nino_models::unet::FreeU;
 use nino_models::wan_transformer::RopeScale;
 use nino_models::{Denoiser, Family, FileParams, Guidance, VectorCond};
 use nino_sample::{Blend, Correction, ModelSampling, Prediction};
@@ -34,6 +35,8 @@ pub struct DiffusionModel {
     /// What is done to that one, in this order. ComfyUI's `CFGZeroStar` and `CFGNorm`.
     pub corrections: Vec<Correction>,
     pub(super) skip: Option<SkipLayers>,
+    pub(super) reuse: Option<StepReuse>,
+    pub(super) shrinks: Shrinks,
     /// A prompt that takes part in the guidance.
     pub(super) empty: Option<Arc<EmptyPrompt>>,
     /// What is grey in a mask is painted later; see `SamplerOptions::gradual`.
@@ -145,27 +148,6 @@ impl DiffusionModel {
             | Denoiser::Unet(_) => {}
         }
         Ok(model)
-    }
-
-    /// The same UNet with the factors of FreeU. Other networks have none of its blocks and are an
-    /// error. ComfyUI's `FreeU` and `FreeU_V2`.
-    pub fn with_freeu(&self, freeu: FreeU) -> Result<DiffusionModel, EngineError> {
-        let mut model = self.clone();
-        let Denoiser::Unet(config) = &mut model.net else {
-            return Err(EngineError::UnetOnly {
-                model: self.name.clone(),
-                what: "FreeU",
-            });
-        };
-        config.freeu.push(freeu);
-        Ok(model)
-    }
-
-    fn freeu(&self) -> &[FreeU] {
-        match &self.net {
-            Denoiser::Unet(config) => &config.freeu,
-            _ => &[],
-        }
     }
 
     /// Whether a model that edits was trained to look at several pictures, spoken of by number. The
@@ -316,7 +298,8 @@ impl DiffusionModel {
     pub(crate) fn is_as_opened(&self) -> bool {
         let id = self.id();
         let bare = self.hints.is_empty() && self.styles.is_empty() && !self.keep_references;
-        let bare = bare && self.freeu().is_empty();
+        let bare = bare && self.freeu().is_empty() && self.hypertile().is_none();
+        let bare = bare && self.shrinks.is_empty() && self.reuse.is_none();
         bare && id.loras.is_empty() && id.quantize.is_none() && id.controls.is_empty()
     }
 
@@ -406,8 +389,8 @@ impl DiffusionModel {
             Denoiser::Wan(config) => config.rope_scale,
             _ => None,
         };
-        let freeu = self.freeu();
-        format!("{spec:?}, clean references: {clean}, stretched by {stretch:?}, {freeu:?}")
+        let unet = (self.freeu(), self.hypertile());
+        format!("{spec:?}, clean references: {clean}, stretched by {stretch:?}, {unet:?}")
     }
 
     /// The type that its activations are stored in. Those of Qwen-Image exceed f16. A CPU that

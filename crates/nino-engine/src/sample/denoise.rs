@@ -82,6 +82,8 @@ pub(super) struct Prompted<'a> {
     written: Option<usize>,
     values: Vec<f32>,
     bytes: Vec<u8>,
+    /// How much each place was looked at in the last run, `[b, n]`, where that is watched.
+    pub(super) attended: Vec<f32>,
 }
 
 impl<'a> Prompted<'a> {
@@ -117,6 +119,7 @@ impl<'a> Prompted<'a> {
                 vec![1.0]
             },
             written: None,
+            attended: Vec::new(),
         })
     }
 
@@ -428,6 +431,12 @@ impl Prompted<'_> {
         }
         for (out, values) in outs.iter_mut().zip(values.chunks_exact(input.len())) {
             channels_first(values, self.shape, out);
+        }
+        if let Some(node) = nodes.attended {
+            let mut bytes = vec![0; graph.bytes(node)];
+            session.read(node, &mut bytes)?;
+            self.attended.resize(numel(node), 0.0);
+            nino_dtype::decode(graph.dtype(node), &bytes, &mut self.attended)?;
         }
         Ok(())
     }

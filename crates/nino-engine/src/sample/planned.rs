@@ -6,6 +6,7 @@ use crate::{DiffusionModel, EngineError};
 use nino_dtype::DType;
 use nino_graph::{Device, Graph, Plan, PlanError};
 use nino_models::flux::ReferenceMethod;
+use nino_models::unet::Shrink;
 use nino_models::{ControlSpec, DenoiserGraph, DenoiserShape, KvCache, SoundShape};
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,6 +44,10 @@ pub(super) struct PlanSpec {
     pub(super) sound: SoundShape,
     /// Blocks that it goes without.
     pub(super) skipped: Vec<usize>,
+    /// Activations that are made smaller.
+    pub(super) shrinks: Vec<Shrink>,
+    /// Whether it says how much its places are looked at.
+    pub(super) watched: bool,
     /// Stretches of the prompt that it heeds more or less.
     pub(super) biased: Vec<Range<usize>>,
     /// Whether it is told nothing of the guidance.
@@ -157,6 +162,8 @@ impl<'a> Recorded<'a> {
             camera: spec.camera,
             sound: spec.sound,
             skipped: spec.skipped.clone(),
+            shrinks: spec.shrinks.clone(),
+            watched: spec.watched,
             control_nets: spec.steering.clone(),
             biased_spans: spec.biased.clone(),
             disable_guidance: spec.unguided,

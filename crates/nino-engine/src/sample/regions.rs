@@ -8,9 +8,11 @@ use super::denoise::{Prompt, Prompted, Rect};
 use super::planned::{self, DenoiserPlan, PlanSpec};
 use super::{LatentShape, SampleRequest, open};
 use crate::model::skip::SkipLayers;
+use crate::model::unet::Shrinks;
 use crate::store::Lease;
 use crate::{Conditioning, Control, DiffusionModel, EngineError, Store};
 use nino_models::KvCache;
+use nino_models::unet::Shrink;
 use nino_sample::{Beside, ModelSampling, Network, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -31,6 +33,7 @@ struct Part {
     sigmas: (f32, f32),
     side: Side,
     skipping: Option<bool>,
+    phase: usize,
 }
 
 /// What a prediction is for.
@@ -48,6 +51,7 @@ impl Side {
     pub(super) fn of(what: Beside) -> Side {
         match what {
             Beside::Weaker => Side::Weaker,
+            Beside::Again => Side::Negative,
             Beside::Third => Side::Third,
         }
     }
@@ -62,11 +66,16 @@ pub(super) struct Regions<'a> {
     shape: LatentShape,
     sampling: ModelSampling,
     skip: Option<SkipLayers>,
+    shrinks: Shrinks,
+    /// What is made smaller in each of the phases.
+    phases: Vec<Vec<Shrink>>,
     /// The noise level of the call that runs.
     sigma: Rc<Cell<f32>>,
     crop: Vec<f32>,
     out: Vec<f32>,
     counts: Vec<f32>,
+    /// How much each place was looked at in the last prediction of the negative prompt.
+    attended: Vec<f32>,
     error: Option<EngineError>,
 }
 
@@ -105,6 +114,7 @@ impl<'a> Regions<'a> {
                 sigmas: (level(start), level(end)),
                 side: turn.side,
                 skipping: turn.skipping,
+                phase: turn.phase,
             });
         }
         let sigma = Rc::default();
@@ -123,10 +133,13 @@ impl<'a> Regions<'a> {
             shape,
             sampling: model.sampling.clone(),
             skip: model.skipped_layers().cloned(),
+            shrinks: model.shrinks().clone(),
+            phases: model.shrinks().phases(),
             sigma,
             crop: Vec::new(),
             out: Vec::new(),
             counts: Vec::new(),
+            attended: Vec::new(),
             error: None,
         })
     }
@@ -160,8 +173,11 @@ impl<'a> Regions<'a> {
             .resize(self.shape.height * self.shape.width, NOTHING);
         let sigma = self.sigma.get();
         let skips_now = self.skip.as_ref().is_some_and(|s| s.counts_at(sigma));
+        let shrinks = self.shrinks.at(f64::from(sigma));
+        let phase = self.phases.iter().position(|phase| *phase == shrinks);
         let counts_now = |p: &Part| {
-            sigma <= p.sigmas.0
+            phase == Some(p.phase)
+                && sigma <= p.sigmas.0
                 && sigma >= p.sigmas.1
                 && p.skipping.is_none_or(|skipping| skipping == skips_now)
         };
@@ -178,7 +194,11 @@ impl<'a> Regions<'a> {
             predicted.resize(self.crop.len(), 0.0);
             let session = &mut *self.lease.sessions()[network];
             let outs = &mut [&mut predicted[..]];
-            self.networks[network].run(session, prompt, &self.crop, timestep, outs)?;
+            let prompted = &mut self.networks[network];
+            prompted.run(session, prompt, &self.crop, timestep, outs)?;
+            if side == Side::Negative {
+                self.attended.clone_from(&prompted.attended);
+            }
             self.rows(i, |regions, to, from, weights| {
                 let part = &regions.parts[i];
                 let weighted = predicted[from].iter().zip(&part.weights[weights]);
@@ -287,6 +307,10 @@ impl Network for &mut Regions<'_> {
                 Stop
             })
     }
+
+    fn attended(&self) -> &[f32] {
+        &self.attended
+    }
 }
 
 /// The prompts of a request, and the plans that they take turns with.
@@ -307,6 +331,8 @@ pub(super) struct Turn<'r> {
     /// Whether it counts only while layers are left out, or only while none are; always when
     /// `None`.
     pub(super) skipping: Option<bool>,
+    /// Which of the phases of [`Shrinks::phases`] it counts in.
+    pub(super) phase: usize,
 }
 
 impl<'r> Turns<'r> {
@@ -317,6 +343,7 @@ impl<'r> Turns<'r> {
         request: &SampleRequest<'r>,
     ) -> Result<Turns<'r>, EngineError> {
         let is_guided = request.is_guided(model);
+        let phases = model.shrinks().phases();
         let (mut specs, mut all) = (Vec::<PlanSpec>::new(), Vec::new());
         for placed in place(request) {
             if placed.side == Side::Negative && !is_guided {
@@ -324,9 +351,13 @@ impl<'r> Turns<'r> {
             }
             let rect = placed.rect(LatentShape::of(request.latent))?;
             let whole = spec(store, model, request, placed.prompt, rect);
-            for (side, skipping, skipped) in sides(model.skipped_layers(), placed.side) {
+            let sides = sides(model.skipped_layers(), placed.side);
+            let phases = phases.iter().enumerate();
+            let turns = phases.flat_map(|phase| sides.iter().map(move |side| (phase, *side)));
+            for ((phase, shrinks), (side, skipping, skipped)) in turns {
                 let spec = PlanSpec {
                     skipped: skipped.to_vec(),
+                    shrinks: shrinks.clone(),
                     ..whole.clone()
                 };
                 let known = specs.iter().position(|s| *s == spec);
@@ -340,6 +371,7 @@ impl<'r> Turns<'r> {
                     network,
                     side,
                     skipping,
+                    phase,
                 });
             }
         }
@@ -395,11 +427,13 @@ fn spec(
             .sound
             .shape(model, LatentShape::of(request.latent)),
         skipped: Vec::new(),
+        shrinks: Vec::new(),
+        watched: model.is_watched(),
         biased: prompt.stretches(model),
         unguided: prompt.unguided,
         style: model.style_tokens(),
         kept: KvCache::Off,
         places: prompt.places,
-        host_bytes: request.host_bytes(),
+        host_bytes: request.host_bytes(model),
     }
 }

@@ -44,8 +44,9 @@ pub(crate) fn rehearse(
     } else {
         let turns = Turns::plan(store, model, request)?;
         control.stage(Stage::Load)?;
-        // A run with all layers stands for those with fewer, which take less time.
-        let turned = turns.all.iter().filter(|t| t.skipping != Some(true));
+        // A run with all layers and of full size stands for those that take less time.
+        let all = turns.all.iter();
+        let turned = all.filter(|t| t.skipping != Some(true) && t.phase == 0);
         let order = turned.map(|t| (t.network, t.side)).collect();
         (open(store, model, &turns.plans)?, order)
     };
@@ -66,6 +67,8 @@ pub(crate) fn rehearse(
     let run = Run {
         model,
         request: &request,
+        // How many steps are used again depends on the values.
+        step_cache: None,
     };
     run.sample(network, None, None, Duration::ZERO, control)?;
     previews.into_iter().for_each(Previews::finish);

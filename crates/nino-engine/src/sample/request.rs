@@ -38,16 +38,16 @@ pub struct SampleRequest<'a> {
     /// Bytes of host memory that the caller holds meanwhile, such as the picture that the latent
     /// was made of and its mask.
     pub beside: usize,
-    /// Where predictions are kept, and come from in place of the model's work.
+    /// Where the network's outputs are kept, and come from in place of its work.
     pub memory: Option<&'a dyn Remember>,
 }
 
-/// Predictions of a run that are kept, so that it can be repeated up to where it stopped.
+/// The network's outputs of a run that are kept, so that it can be repeated up to where it stopped.
 pub trait Remember {
-    /// The next prediction, where there is one more; it was made at noise level `sigma`.
+    /// The outputs of the next call, where there is one more; it was made at noise level `sigma`.
     fn recall(&self, sigma: f32, out: &mut [f32]) -> Result<bool, EngineError>;
 
-    /// Keeps a prediction.
+    /// Keeps the outputs of a call.
     fn keep(&self, sigma: f32, values: &[f32]) -> Result<(), EngineError>;
 }
 
@@ -73,7 +73,7 @@ impl<'a> SampleRequest<'a> {
             Some(third) => third.way.needs_negative(self.cfg),
             None => needs_negative(self.cfg) && !model.takes_guidance(),
         };
-        needs_negative || self.sampler.cfg_pp
+        needs_negative || self.sampler.cfg_pp || model.is_watched()
     }
 
     /// The negative prompts, where they are looked at.
@@ -86,7 +86,8 @@ impl<'a> SampleRequest<'a> {
     }
 
     /// Whether there are two sides and one prompt for each, both are for the whole picture and all
-    /// the time, both can be brought to one length, and the network has all its layers for both. A
+    /// the time, both can be brought to one length, and the network is the same for both and in all
+    /// steps. A
     /// negative prompt that is not looked at must have no area, since areas count for both sides.
     pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
@@ -95,6 +96,8 @@ impl<'a> SampleRequest<'a> {
             && self.negative.iter().all(|c| !c.region.has_area())
             && (!model.net().counts_tokens() || self.has_one_length(model))
             && model.skipped_layers().is_none()
+            && model.shrinks().is_empty()
+            && !model.is_watched()
             && self.third.is_none()
     }
 
@@ -138,7 +141,7 @@ impl<'a> SampleRequest<'a> {
     /// its own; the others are the start in both units, its noise, the predictions of both sides,
     /// the last step, and what goes to the device and comes back. A camera's path and audio are
     /// larger.
-    pub(super) fn host_bytes(&self) -> usize {
+    pub(super) fn host_bytes(&self, model: &DiffusionModel) -> usize {
         const VECTORS: usize = 20;
         // The third prediction and copies of the others.
         const MORE_VECTORS: usize = 4;
@@ -149,6 +152,9 @@ impl<'a> SampleRequest<'a> {
         let shown = |p: &Conditioning| p.clip.camera_bytes(shape) + p.clip.sound.bytes(shape.batch);
         let shown: usize = prompts.map(shown).sum();
         let vectors = VECTORS + self.third.map_or(0, |_| MORE_VECTORS);
+        let vectors = vectors + Self::step_cache_vectors(model);
+        // The blurred prediction, that with its noise, and what is made of it.
+        let vectors = vectors + if model.is_watched() { 3 } else { 0 };
         vectors * latent + self.sampler.noise_bytes(latent) + shown + self.beside
     }
 
@@ -193,6 +199,28 @@ impl<'a> SampleRequest<'a> {
         all.map(|p| p.tokens_for(model)).fold(1, common_multiple)
     }
 
+    /// What cannot be meant of self-attention guidance.
+    fn check_self_attention(&self, model: &DiffusionModel) -> Result<(), EngineError> {
+        let whole = |c: &Conditioning| c.region.is_everything();
+        let all = || self.positive.iter().chain(self.negative);
+        let other = if !model.is_watched() {
+            return Ok(());
+        } else if self.third.is_some() || model.perpendicular().is_some() {
+            "guidance by three prompts"
+        } else if model.skipped_layers().is_some() {
+            "perturbed-attention guidance"
+        } else if model.hypertile().is_some() {
+            "HyperTile"
+        } else if model.takes_guidance() {
+            "a model that takes the guidance scale as an input"
+        } else if self.negative.len() > 1 || !all().all(whole) {
+            "prompts for a part of the image or of the sampling"
+        } else {
+            return Ok(());
+        };
+        Err(EngineError::SelfAttention { other })
+    }
+
     /// What cannot be meant, before anything is planned or loaded.
     pub(super) fn check(&self, model: &DiffusionModel) -> Result<(), EngineError> {
         model.check_inputs()?;
@@ -223,6 +251,8 @@ impl<'a> SampleRequest<'a> {
             });
         }
         self.check_third(model)?;
+        self.check_step_cache(model)?;
+        self.check_self_attention(model)?;
         let prompts = self.positive.iter().chain(self.negative(model));
         let third = self.with_third_of(model).third_prompts();
         for prompt in prompts.chain(third) {

@@ -1,12 +1,12 @@
 //! Requests that cannot be meant are refused before anything is planned, with a kind that hosts can
 //! match on. Predictions that overflow half precision are made again.
 
-use super::{Noise, SampleRequest, sample};
+use super::{Noise, SampleRequest, plan, sample};
 use crate::decode::Precision;
 use crate::tests::made;
 use crate::{
-    Checkpoint, Conditioning, Control, EngineError, ErrorKind, Event, Latent, LatentSize, Store,
-    Upscale, encode_text,
+    CacheWay, Checkpoint, Conditioning, Control, EngineError, ErrorKind, Event, Latent, LatentSize,
+    StepReuse, Store, Upscale, encode_text,
 };
 use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::{Options, Sampler, Seed};
@@ -201,6 +201,35 @@ fn predictions_that_overflow_half_precision_are_made_again_in_f32() {
     let (exact, notes) = sampled(30000.0, Precision::F32);
     assert!(notes.is_empty(), "{notes:?}");
     assert!(again.iter().all(|v| v.is_finite()) && again == exact);
+}
+
+#[test]
+fn what_reused_steps_are_made_of_is_in_the_plan() {
+    let bench = Bench::new();
+    let latent = Latent::empty(1, 4, LatentSize::picture(8, 8));
+    let request = SampleRequest {
+        positive: std::slice::from_ref(&bench.prompt),
+        negative: &[],
+        third: None,
+        latent: &latent,
+        noise: Noise::Seeded,
+        mask: None,
+        frame_mask: &[],
+        memory: None,
+        beside: 0,
+        sigmas: &[14.0, 1.0, 0.0],
+        sampler: Sampler::find("euler").unwrap(),
+        options: &Options::default(),
+        seed: Seed::new(1),
+        cfg: 1.0,
+        precision: Precision::F32,
+        preview: None,
+    };
+    let plain = &bench.model.diffusion;
+    let reuse = StepReuse::new(CacheWay::Easy);
+    let cached = plain.with_step_reuse(reuse).unwrap();
+    let bytes = |model| plan(&bench.store, model, &request).unwrap().host_bytes;
+    assert_eq!(bytes(&cached) - bytes(plain), 3 * 4 * latent.values.len());
 }
 
 #[test]

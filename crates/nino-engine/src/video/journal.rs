@@ -1,6 +1,6 @@
-//! What a clip's sampling has come to, in a file: every prediction, as soon as it is there. A run
-//! that was killed is repeated with these in place of the model's work, and so comes to the same
-//! clip to the byte, whatever the sampler keeps from step to step.
+//! What a clip's sampling has come to, in a file: the network's outputs, as soon as they are there.
+//! A run that was killed is repeated with these in place of the model's work, and so comes to the
+//! same clip to the byte, whatever the sampler keeps from step to step.
 //!
 //! The file is a line that says what it is, the settings it belongs to, and records one after the
 //! other, each with a sum of its bytes. What a killed program left half-written at the end is cut
@@ -37,8 +37,8 @@ struct Record {
     len: usize,
 }
 
-const FIRST_LINE: &[u8] = b"nino video journal 1\n";
-/// A prediction of the finished latent.
+const FIRST_LINE: &[u8] = b"nino video journal 2\n";
+/// The network's outputs of one call.
 const PREDICTION: u32 = 1;
 /// The latent that an expert came to.
 const FINISHED: u32 = 2;

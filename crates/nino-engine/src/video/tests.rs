@@ -9,10 +9,10 @@ use super::{ClipSize, Given, Journal, VideoModel, VideoRequest, make_video, plan
 use crate::generate::tests::comfy::{NEGATIVE, PROMPT, control, planes, store};
 use crate::tests::{lists, made};
 use crate::{
-    CameraMove, CameraPath, Checkpoint, ClipHints, Conditioning, Control, DiffusionModel,
+    CacheWay, CameraMove, CameraPath, Checkpoint, ClipHints, Conditioning, Control, DiffusionModel,
     EngineError, Event, Family, Image, ImageStates, Latent, LatentSize, Lens, Mask, ModelSampling,
-    Noise, Pace, Precision, SampleRequest, SkipWay, Spread, Store, TrackWay, Tracks, encode_texts,
-    sample, sigmas,
+    Noise, Pace, Precision, SampleRequest, Sampled, SkipWay, Spread, StepReuse, Store, TrackWay,
+    Tracks, encode_texts, sample, sigmas,
 };
 use nino_cpu::{Cpu, CpuOptions};
 use nino_sample::{Correction, Options, Rng, Sampler, Scheduler, Seed};
@@ -33,6 +33,8 @@ struct Case {
     pictures: TensorReader,
     /// That of models that nodes have changed, and of tracks.
     patches: TensorReader,
+    /// That of models that reuse steps.
+    step_cache: TensorReader,
     store: Store,
     folder: tempfile::TempDir,
     /// The prompt and the negative prompt.
@@ -80,6 +82,7 @@ impl Case {
             golden: open(name),
             pictures: open("tiny_wan"),
             patches: open("patches"),
+            step_cache: open("step_cache"),
             model,
             store,
             folder,
@@ -99,7 +102,8 @@ impl Case {
     }
 
     fn golden(&self, key: &str) -> (Vec<usize>, Vec<f32>) {
-        let files = [&self.golden, &self.pictures, &self.patches];
+        let (patches, step_cache) = (&self.patches, &self.step_cache);
+        let files = [&self.golden, &self.pictures, patches, step_cache];
         let found = files.iter().find_map(|f| Some((f, f.entry(key).ok()?)));
         let (file, entry) = found.unwrap();
         let mut values = vec![0.0; entry.n_values()];
@@ -128,6 +132,10 @@ impl Case {
     }
 
     fn sampled(&self, model: &DiffusionModel, told: &Told<'_>) -> Latent {
+        self.run(model, told).latent
+    }
+
+    fn run(&self, model: &DiffusionModel, told: &Told<'_>) -> Sampled {
         let sampler = Sampler::find(told.sampler).unwrap();
         let scheduler = Scheduler::find(told.scheduler).unwrap();
         let levels = sigmas(model, sampler, scheduler, told.steps, 1.0).unwrap();
@@ -152,8 +160,7 @@ impl Case {
             beside: 0,
             memory: None,
         };
-        let (sampled, _) = control(|c| Ok(sample(&self.store, model, &run, c)?));
-        sampled.latent
+        control(|c| Ok(sample(&self.store, model, &run, c)?)).0
     }
 
     fn images(&self, key: &str) -> Vec<Image> {
@@ -236,6 +243,41 @@ fn text_to_video_makes_what_comfyui_makes() {
         ..case.told()
     };
     case.close("zero_star", &planes(&case.sampled(&model, &told)));
+}
+
+#[test]
+fn steps_are_reused_as_in_comfyui() {
+    let case = Case::new();
+    for (key, way, sampler, threshold) in [
+        ("easy_euler", CacheWay::Easy, "euler", 1.0),
+        ("easy_dpmpp_2m", CacheWay::Easy, "dpmpp_2m", 1.0),
+        ("lazy_euler", CacheWay::Lazy, "euler", 0.3),
+    ] {
+        let reuse = StepReuse {
+            threshold,
+            ..StepReuse::new(way)
+        };
+        let model = case.model.diffusion.with_step_reuse(reuse).unwrap();
+        let size = LatentSize {
+            frames: 3,
+            height: 12,
+            width: 20,
+        };
+        let told = Told {
+            latent: Latent::empty(1, 16, size),
+            sampler,
+            cfg: 5.0,
+            steps: 12,
+            window: 0..12,
+            ..case.told()
+        };
+        let made = case.run(&model, &told);
+        let key = format!("tiny_wan/{key}");
+        let wanted = case.golden(&format!("{key}/reused")).1;
+        assert!(made.reuses.reused > 0, "{key}");
+        assert_eq!(wanted, [made.reuses.reused as f32], "{key}");
+        case.close(&key, &planes(&made.latent));
+    }
 }
 
 #[test]
@@ -629,7 +671,15 @@ fn clip(case: &Case) -> (VideoModel, VideoRequest) {
 
 /// The clip's frames; the run is stopped after so many events of progress while sampling.
 fn made(case: &Case, journal: &Journal, stop_after: usize) -> Result<Vec<Vec<u8>>, EngineError> {
-    let (model, request) = clip(case);
+    made_of(case, &clip(case), journal, stop_after)
+}
+
+fn made_of(
+    case: &Case,
+    (model, request): &(VideoModel, VideoRequest),
+    journal: &Journal,
+    stop_after: usize,
+) -> Result<Vec<Vec<u8>>, EngineError> {
     let cancel = AtomicBool::new(false);
     let (mut heard, mut samples) = (0, false);
     let mut on_event = |event| match event {
@@ -651,8 +701,8 @@ fn made(case: &Case, journal: &Journal, stop_after: usize) -> Result<Vec<Vec<u8>
     };
     make_video(
         &case.store,
-        &model,
-        &request,
+        model,
+        request,
         Some(journal),
         &mut control,
         &mut keep,
@@ -704,6 +754,43 @@ fn a_stopped_clip_goes_on_to_the_same_frames_wherever_it_was_stopped() {
     }
     let other = Journal::open(&path, "other settings").err().unwrap();
     assert!(matches!(other, EngineError::OtherJournal { .. }), "{other}");
+}
+
+/// What reused steps are made of is not in a journal: it comes from the outputs that are.
+#[test]
+fn a_stopped_clip_reuses_the_same_steps() {
+    let case = Case::new();
+    let path = case.folder.path().join("clip.journal");
+    for way in [CacheWay::Easy, CacheWay::Lazy] {
+        let (model, request) = clip(&case);
+        let reuse = StepReuse {
+            threshold: 3.0,
+            percent: (0.0, 1.0),
+            ..StepReuse::new(way)
+        };
+        let high = model.high.with_step_reuse(reuse).unwrap();
+        let request = VideoRequest {
+            steps: 8,
+            switch: 7,
+            ..request
+        };
+        let clip = (VideoModel { high, ..model }, request);
+        let create = || Journal::create(&path, "settings").unwrap();
+        let whole = made_of(&case, &clip, &create(), usize::MAX).unwrap();
+        let journal = Journal::open(&path, "settings").unwrap();
+        let n = journal.predictions();
+        assert!(n < 8, "{way:?}: no step was reused");
+        for stop_after in [3, 6] {
+            let stopped = made_of(&case, &clip, &create(), stop_after);
+            assert!(matches!(stopped, Err(EngineError::Cancelled)));
+            let journal = Journal::open(&path, "settings").unwrap();
+            let found = made_of(&case, &clip, &journal, usize::MAX).unwrap();
+            assert!(found == whole, "{way:?}, {stop_after}");
+            drop(journal);
+            let journal = Journal::open(&path, "settings").unwrap();
+            assert_eq!(journal.predictions(), n, "{way:?}, {stop_after}");
+        }
+    }
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub struct DenoiserGraph {
     /// Keys and values of the reference tokens in every block, `[rows, n, heads, hd]` each: outputs
     /// with [`KvCache::Write`], inputs with [`KvCache::Read`].
     pub reference_kv: Vec<[Node; 2]>,
+    /// How much each place is looked at, `[rows, n]` in f32: [`unet::Outputs::attended`].
+    pub attended: Option<Node>,
     /// The prediction, of the latent's shape.
     pub out: Node,
 }
@@ -94,6 +96,7 @@ impl Denoiser {
         let mut graph = Graph::new();
         let mut recorded = self.record_into(&mut graph, params, shape, dtype);
         graph.output(recorded.out);
+        recorded.attended.into_iter().for_each(|n| graph.output(n));
         let reference_kv = recorded.reference_kv.iter().flatten();
         if shape.kv_cache == KvCache::Write {
             reference_kv.clone().for_each(|&node| graph.output(node));
@@ -191,6 +194,7 @@ impl Denoiser {
         let style = self.style_width().filter(|_| shape.style_tokens > 0);
         let style = style.map(|width| g.input("style", [rows, shape.style_tokens, width], dtype));
         let x_extra = extra.map_or(x, |extra| g.concat(&[x, extra], g.shape(x).rank() - 1));
+        let mut attended = None;
         let out = match self {
             Denoiser::Unet(config) => {
                 let inputs = unet::Inputs {
@@ -222,7 +226,14 @@ impl Denoiser {
                     };
                     residuals.push(outputs.map(|node| scaled(g, node, control.strength)));
                 }
-                unet::unet(g, params, config, inputs, &residuals)
+                let config = &unet::Config {
+                    shrinks: shape.shrinks.clone(),
+                    watched: shape.watched,
+                    ..config.clone()
+                };
+                let made = unet::unet_outputs(g, params, config, inputs, &residuals);
+                attended = made.attended;
+                made.out
             }
             Denoiser::Flux(config) => {
                 let inputs = flux::Inputs {
@@ -381,6 +392,7 @@ impl Denoiser {
             bias,
             style,
             reference_kv,
+            attended,
             out,
         }
     }

@@ -1,8 +1,11 @@
 //! Residual block, spatial transformer and resampling of the UNet.
 
 use super::Config;
+use super::hypertile::Tiles;
+use super::shrink::{Resize, resize};
 use crate::{ConvShape, Params};
-use nino_graph::{Act, Graph, Node, UpsampleMode};
+use nino_dtype::DType;
+use nino_graph::{Act, Graph, MatMul, Node, ReduceFn, UpsampleMode};
 
 pub(super) const EPS: f32 = 1e-5;
 const TRANSFORMER_EPS: f32 = 1e-6;
@@ -40,6 +43,7 @@ pub(super) fn resblock(
 pub(super) enum Attend {
     Everywhere,
     ToItself,
+    Tiles(Tiles),
 }
 
 pub(super) fn transformer(
@@ -52,10 +56,7 @@ pub(super) fn transformer(
     attend: Attend,
 ) -> Node {
     let shape = g.shape(x);
-    let (b, n, d) = (shape[0], shape[1] * shape[2], shape[3]);
-    let mut h = p.group_norm(g, "norm", x, c.groups, TRANSFORMER_EPS);
-    h = g.reshape(h, [b, n, d]);
-    h = p.linear(g, "proj_in", h, d);
+    let mut h = tokens(g, p, c, x);
     for i in 0..depth {
         h = transformer_block(
             g,
@@ -66,9 +67,44 @@ pub(super) fn transformer(
             attend,
         );
     }
-    h = p.linear(g, "proj_out", h, d);
+    h = p.linear(g, "proj_out", h, shape[3]);
     h = g.reshape(h, shape);
     g.add(x, h)
+}
+
+/// The tokens of the first transformer block, `[b, n, d]`, of x `[b, h, w, d]`.
+fn tokens(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    let shape = g.shape(x);
+    let (b, n, d) = (shape[0], shape[1] * shape[2], shape[3]);
+    let h = p.group_norm(g, "norm", x, c.groups, TRANSFORMER_EPS);
+    let h = g.reshape(h, [b, n, d]);
+    p.linear(g, "proj_in", h, d)
+}
+
+/// How much each place of x `[b, h, w, c]` is looked at by all others in the first self-attention
+/// of a transformer, on average over its heads: `[b, n]`, f32.
+pub(super) fn attended(g: &mut Graph, p: &Params, c: &Config, x: Node) -> Node {
+    let h = tokens(g, p, c, x);
+    let p = &p.at("transformer_blocks.0");
+    let h = p.layer_norm(g, "norm1", h, EPS);
+    let (b, n, d) = (g.shape(h)[0], g.shape(h)[1], g.shape(h)[2]);
+    let heads = c.heads.count(d);
+    let [q, k] = ["to_q", "to_k"].map(|name| {
+        let y = p.at("attn1").linear_no_bias(g, name, h, d);
+        let y = g.reshape(y, [b, n, heads, d / heads]);
+        g.permute(y, &[0, 2, 1, 3]) // [b, heads, n, hd]
+    });
+    let scores = g.push(MatMul {
+        a: q,
+        b: k,
+        b_transposed: true,
+        scale: 1.0 / ((d / heads) as f32).sqrt(),
+    });
+    let scores = g.cast(scores, DType::F32);
+    let shares = g.softmax(scores); // [b, heads, n, n]
+    let sums = g.reduce(shares, 2, ReduceFn::Sum);
+    let sums = g.reduce(sums, 1, ReduceFn::Mean);
+    g.reshape(sums, [b, n])
 }
 
 fn transformer_block(
@@ -83,6 +119,7 @@ fn transformer_block(
     let h = match attend {
         Attend::Everywhere => attention(g, &p.at("attn1"), c, h, h),
         Attend::ToItself => values(g, &p.at("attn1"), h),
+        Attend::Tiles(tiles) => tiled(g, &p.at("attn1"), c, h, tiles),
     };
     let x = g.add(x, h);
     let h = p.layer_norm(g, "norm2", x, EPS);
@@ -106,6 +143,21 @@ fn attention(g: &mut Graph, p: &Params, c: &Config, x: Node, context: Node) -> N
     let y = g.attention(q, k, v, None);
     let y = g.reshape(y, [b, n, d]);
     p.linear(g, "to_out.0", y, d)
+}
+
+/// Attention of the tiles of x `[b, n, d]`: the queries of each to a run of keys.
+fn tiled(g: &mut Graph, p: &Params, c: &Config, x: Node, tiles: Tiles) -> Node {
+    let cut = tiles.cut(g, x);
+    let (b, n, d) = (g.shape(cut)[0], g.shape(cut)[1], g.shape(cut)[2]);
+    let heads = c.heads.count(d);
+    let [q, k, v] = [("to_q", cut), ("to_k", x), ("to_v", x)].map(|(name, from)| {
+        let y = p.linear_no_bias(g, name, from, d);
+        g.reshape(y, [b, n, heads, d / heads]) // [b·tiles, n / tiles, heads, hd]
+    });
+    let y = g.attention(q, k, v, None);
+    let y = g.reshape(y, [b, n, d]);
+    let y = p.linear(g, "to_out.0", y, d);
+    tiles.join(g, y)
 }
 
 /// Attention of every place of x `[b, n, d]` to itself.
@@ -134,9 +186,14 @@ pub(super) fn down(g: &mut Graph, p: &Params, x: Node) -> Node {
 /// Upsampling by 2, cropped to `size`, that of the skip connection it is concatenated with: where
 /// downsampling rounded up, this is one pixel less.
 pub(super) fn up(g: &mut Graph, p: &Params, x: Node, size: Option<[usize; 2]>) -> Node {
-    let mut h = g.upsample(x, 2, UpsampleMode::Nearest);
-    let doubled = [g.shape(h)[1], g.shape(h)[2]];
+    let doubled = [2 * g.shape(x)[1], 2 * g.shape(x)[2]];
     let size = size.unwrap_or(doubled);
+    // A skip connection of another size is one beside activations that were made smaller.
+    if (0..2).any(|axis| size[axis] > doubled[axis] || size[axis] + 1 < doubled[axis]) {
+        let h = resize(g, x, size, Resize::Nearest);
+        return p.conv(g, "conv", h, g.shape(x).last_dim(), 3);
+    }
+    let mut h = g.upsample(x, 2, UpsampleMode::Nearest);
     for axis in 0..2 {
         if size[axis] < doubled[axis] {
             h = g.slice(h, axis + 1, 0, size[axis]);

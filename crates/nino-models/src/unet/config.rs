@@ -1,7 +1,7 @@
 //! Hyperparameters of a UNet. The blocks are read from tensor names and shapes, so that distilled
 //! variants need no table.
 
-use super::FreeU;
+use super::{FreeU, HyperTile, Shrink};
 use crate::Find;
 use nino_graph::Shape;
 
@@ -25,6 +25,11 @@ pub struct Config {
     pub groups: usize,
     /// Options of the user, applied in this order.
     pub freeu: Vec<FreeU>,
+    pub hypertile: Option<HyperTile>,
+    /// Those that are on in this run.
+    pub shrinks: Vec<Shrink>,
+    /// Whether the network says how much its places are looked at.
+    pub watched: bool,
 }
 
 /// How the width of an attention layer is split into heads.
@@ -162,6 +167,9 @@ impl Config {
             output_blocks,
             groups: 32,
             freeu: Vec::new(),
+            hypertile: None,
+            shrinks: Vec::new(),
+            watched: false,
         })
     }
 }

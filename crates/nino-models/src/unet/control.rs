@@ -3,7 +3,7 @@
 //! residual for the UNet's skip connections.
 //! Behavior: <https://github.com/lllyasviel/ControlNet> `cldm.py`, whose names are canonical.
 
-use super::{Config, Inputs, down_path, time_embedding, union};
+use super::{Config, Down, Inputs, down_path, time_embedding, union};
 use crate::control::{hint_encoder, hint_widths};
 use crate::{Find, Params};
 use nino_graph::{Graph, Node};
@@ -75,7 +75,7 @@ pub fn control(
     }
     let control_type = (c.modes > 0).then(|| union::control_embedding(g, p, c, inputs.x, mode));
     let emb = time_embedding(g, p, &c.unet, inputs, control_type);
-    let (h, skips) = down_path(g, p, &c.unet, inputs, emb, &[(0, hint)]);
+    let Down { h, skips, .. } = down_path(g, p, &c.unet, inputs, emb, &[(0, hint)]);
     let zero_conv = |g: &mut Graph, name: &str, x: Node| {
         let width = g.shape(x).last_dim();
         p.conv(g, name, x, width, 1)

@@ -40,6 +40,9 @@ impl Config {
             output_blocks: SD.output_blocks(),
             groups: 32,
             freeu: Vec::new(),
+            hypertile: None,
+            shrinks: Vec::new(),
+            watched: false,
         }
     }
 

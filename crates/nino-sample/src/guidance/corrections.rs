@@ -1,5 +1,6 @@
 //! What is done to a guided prediction of x0, and how the two prompts' predictions become one.
 
+use super::SelfAttention;
 use std::iter::StepBy;
 use std::ops::Range;
 
@@ -9,6 +10,15 @@ pub struct Items {
     /// Values per picture or clip.
     pub len: usize,
     pub channels: usize,
+    /// Columns: the last axis.
+    pub width: usize,
+}
+
+impl Items {
+    /// Rows of a picture.
+    pub(super) fn height(self) -> usize {
+        self.len / (self.channels * self.width).max(1)
+    }
 }
 
 /// A correction of the guided prediction. Several follow one another, each on what the one before
@@ -21,6 +31,7 @@ pub enum Correction {
     /// multiplied by this. Behaviour: ComfyUI's `CFGNorm`.
     Norm(f32),
     SkippedLayers(SkippedLayers),
+    SelfAttention(SelfAttention),
 }
 
 /// Skip-layer guidance: away from what the network makes without some of its layers. Behaviour:

@@ -20,18 +20,20 @@ const DEPRECATED: [&str; 6] = [
     "PerpNeg",
 ];
 /// Classes that ComfyUI may change.
-const EXPERIMENTAL: [&str; 28] = [
+const EXPERIMENTAL: [&str; 31] = [
     "CFGNorm",
     "CLIPAttentionMultiply",
     "ComfySwitchNode",
     "CustomCombo",
     "DifferentialDiffusion",
+    "EasyCache",
     "FluxKVCache",
     "FluxKontextMultiReferenceLatentMethod",
     "ImageCompare",
     "LatentApplyOperation",
     "LatentOperationSharpen",
     "LatentOperationTonemapReinhard",
+    "LazyCache",
     "ManualSigmas",
     "PerpNeg",
     "PerpNegGuider",
@@ -40,6 +42,7 @@ const EXPERIMENTAL: [&str; 28] = [
     "ResizeImagesByLongerEdge",
     "SaveWEBM",
     "ScaleROPE",
+    "SelfAttentionGuidance",
     "ZImageFunControlnet",
     "SkipLayerGuidanceDiT",
     "SkipLayerGuidanceDiTSimple",

@@ -4,8 +4,9 @@ use crate::host::{Folders, checkpoint, executor, graph, run, sd1, store};
 use nino_dtype::DType;
 use nino_engine::media::write_picture;
 use nino_engine::{
-    Checkpoint, Control, Fill, GenerateRequest, Hires, Inpaint, LoraSpec, Mask, Picture,
-    SamplerInfo, Scheduler, Start, Upscale, generate,
+    CacheWay, Checkpoint, Control, Fill, GenerateRequest, Hires, HyperTile, Inpaint, LoraSpec,
+    Mask, Picture, Resize, SamplerInfo, Scheduler, SelfAttention, Shrink, Start, StepReuse,
+    Upscale, generate,
 };
 use nino_weights::safetensors::{NewTensor, Writer};
 use nino_workflow::Folder;
@@ -140,6 +141,67 @@ fn weights_of_eight_bits_are_the_same() {
         let made = ran(nodes, host);
         assert!(made == generated(&held, &request(&model)), "{name}");
         assert!(made != plain, "{name}");
+    }
+}
+
+/// Nodes that change a model, and what they are of the engine.
+#[test]
+fn changed_models_are_the_same() {
+    let model = Checkpoint::open(&sd1(), None).unwrap();
+    let plain = &model.diffusion;
+    let reuse = StepReuse {
+        threshold: 3.0,
+        percent: (0.0, 1.0),
+        ..StepReuse::new(CacheWay::Lazy)
+    };
+    let shrink = Shrink::new(2, 1.5, false, [Resize::Area, Resize::Bilinear]);
+    let tile = HyperTile {
+        side: 4,
+        max_depth: 1,
+        scale_depth: true,
+    };
+    let looked = SelfAttention {
+        scale: 1.5,
+        blur: 1.0,
+    };
+    let unchanged = generated(&model, &request(&model));
+    for (class, inputs, diffusion) in [
+        (
+            "LazyCache",
+            json!({ "reuse_threshold": 3.0, "start_percent": 0.0, "end_percent": 1.0,
+                    "verbose": false }),
+            plain.with_step_reuse(reuse),
+        ),
+        (
+            "PatchModelAddDownscale",
+            json!({ "block_number": 2, "downscale_factor": 1.5, "start_percent": 0.0,
+                    "end_percent": 0.5, "downscale_after_skip": false,
+                    "downscale_method": "area", "upscale_method": "bilinear" }),
+            plain.with_shrink(shrink, (0.0, 0.5)),
+        ),
+        (
+            "HyperTile",
+            json!({ "tile_size": 9, "swap_size": 1, "max_depth": 1, "scale_depth": true }),
+            plain.with_hypertile(tile),
+        ),
+        (
+            "SelfAttentionGuidance",
+            json!({ "scale": 1.5, "blur_sigma": 1.0 }),
+            plain.with_self_attention(looked),
+        ),
+    ] {
+        let changed = Checkpoint {
+            diffusion: diffusion.unwrap(),
+            ..model.clone()
+        };
+        let mut nodes = nodes(&empty(1), 1.0);
+        let mut inputs = inputs;
+        inputs["model"] = json!(["1", 0]);
+        nodes["8"] = json!({ "class_type": class, "inputs": inputs });
+        nodes["5"]["inputs"]["model"] = json!(["8", 0]);
+        let made = ran(nodes, models(&sd1()));
+        assert!(made == generated(&changed, &request(&model)), "{class}");
+        assert!(made != unchanged, "{class}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sampling: seed, steps, guidance, sampler, schedule.
 
-use crate::args::{SeedArg, number, seed, whole};
+use crate::args::{SeedArg, StepCacheArg, number, seed, whole};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -23,6 +23,10 @@ pub(crate) struct SamplingArgs {
     /// Remove the contrast that --cfg adds, as ComfyUI's RescaleCFG: 0 none, 1 all, 0.7 is usual
     #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = number(0.0..=1.0))]
     pub(crate) cfg_rescale: f64,
+    /// Reuse steps where little changes, as ComfyUI's EasyCache and LazyCache: easy or lazy, with
+    /// their threshold; higher is faster and less exact [default threshold: 0.2]
+    #[arg(long, value_name = "easy|lazy[:N]")]
+    pub(crate) step_cache: Option<StepCacheArg>,
     /// Sampler, by ComfyUI's, A1111's or stable-diffusion.cpp's name; `nino samplers` lists them
     /// [default: the model's]
     #[arg(long, alias = "sampling-method", value_name = "NAME")]

@@ -225,6 +225,8 @@ fn step(rows: usize, side: usize, tokens: usize) -> DenoiserShape {
         camera: false,
         sound: nino_models::SoundShape::default(),
         skipped: Vec::new(),
+        shrinks: Vec::new(),
+        watched: false,
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) const REPEATED: &[&str] = &[
     "cfg",
     "guidance",
     "cfg-rescale",
+    "step-cache",
     "sampler",
     "scheduler",
     "denoise",

@@ -2,7 +2,7 @@
 
 use super::{Origin, file_name, start};
 use crate::args::PredictionArg;
-use nino_engine::{Blend, Family, GenerateRequest, Hires, Rng, SizeHint};
+use nino_engine::{Blend, DiffusionModel, Family, GenerateRequest, Hires, Rng, SizeHint};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -111,6 +111,7 @@ pub(super) fn graph(request: &GenerateRequest, origin: &Origin<'_>) -> Graph {
     let model = predicting(&mut g, origin, loaded.model);
     let model = rescaled(&mut g, origin, model);
     let model = shifted(&mut g, request, origin, model);
+    let model = reusing(&mut g, &origin.model.diffusion, model);
     let started = start::start(&mut g, request, origin, loaded.vae, prompts);
     let sampling = Sampling {
         request,
@@ -260,6 +261,21 @@ fn rescaled(g: &mut Graph, origin: &Origin<'_>, model: Link) -> Link {
         ("multiplier", value(short(multiplier))),
     ];
     at(g.add("RescaleCFG", inputs), 0)
+}
+
+/// The model, some steps of which use an earlier one again.
+pub(crate) fn reusing(g: &mut Graph, own: &DiffusionModel, model: Link) -> Link {
+    let Some(reuse) = own.step_reuse() else {
+        return model;
+    };
+    let inputs = vec![
+        ("model", Input::Link(model)),
+        ("reuse_threshold", value(short(reuse.threshold))),
+        ("start_percent", value(reuse.percent.0)),
+        ("end_percent", value(reuse.percent.1)),
+        ("verbose", value(reuse.verbose)),
+    ];
+    at(g.add(reuse.name(), inputs), 0)
 }
 
 /// Flux.2's noise levels, which depend on the size and the steps.

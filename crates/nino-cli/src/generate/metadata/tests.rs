@@ -204,6 +204,14 @@ fn the_graph_of_a_request_says_what_the_request_says() {
             ],
         ),
         (
+            &["--step-cache", "easy:0.3"],
+            &[
+                ("EasyCache", "reuse_threshold", "0.3"),
+                ("EasyCache", "start_percent", "0.15"),
+                ("EasyCache", "end_percent", "0.95"),
+            ],
+        ),
+        (
             &["--prediction", "lcm", "--cfg-rescale", "0.7"],
             &[
                 ("ModelSamplingDiscrete", "sampling", "lcm"),
@@ -241,6 +249,9 @@ fn the_graph_of_a_request_says_what_the_request_says() {
             plain.clone()
         };
         model.diffusion.blend = Blend::rescaled(args.sampling.cfg_rescale as f32);
+        if let Some(reuse) = args.sampling.step_cache {
+            model.diffusion = model.diffusion.with_step_reuse(reuse.0).unwrap();
+        }
         let model = &model;
         let request = request::request(
             &args,

@@ -67,6 +67,8 @@ fn check_inside(case: &Case) {
         camera: false,
         sound: nino_models::SoundShape::default(),
         skipped: Vec::new(),
+        shrinks: Vec::new(),
+        watched: false,
     };
     let model = &case.model.diffusion;
     let source = model.source();

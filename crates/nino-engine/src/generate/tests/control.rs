@@ -79,7 +79,7 @@ impl Steered {
     }
 }
 
-fn hint(net: &ControlNetFile, image: Image, strength: f32, percent: (f64, f64)) -> Hint {
+pub(super) fn hint(net: &ControlNetFile, image: Image, strength: f32, percent: (f64, f64)) -> Hint {
     Hint {
         net: net.clone(),
         seen: HintImage::Pixels {
@@ -93,7 +93,7 @@ fn hint(net: &ControlNetFile, image: Image, strength: f32, percent: (f64, f64)) 
     }
 }
 
-fn both(prompts: &Prompts, hint: Hint) -> Prompts {
+pub(super) fn both(prompts: &Prompts, hint: Hint) -> Prompts {
     let hint = Arc::new(hint);
     Prompts {
         positive: prompts.positive.with_hint(Arc::clone(&hint)),

@@ -4,8 +4,9 @@
 use super::comfy::{Case, NEGATIVE, PROMPT, control};
 use crate::conditioning::{Area, Region};
 use crate::{
-    Conditioning, DiffusionModel, EngineError, Family, FreeU, Latent, LatentSize, Noise, Precision,
-    SampleRequest, Store, Third, ThreeWay, encode_text, sample, sigmas,
+    Conditioning, DiffusionModel, EngineError, Family, FreeU, HyperTile, Latent, LatentSize, Noise,
+    Precision, Resize, SampleRequest, SelfAttention, Shrink, Store, Third, ThreeWay, encode_text,
+    sample, sigmas,
 };
 use nino_gpu::{Adapters, Gpu, GpuDevice};
 use nino_sample::{Blend, Correction, Options, Perpendicular, Sampler, Scheduler, Seed};
@@ -249,19 +250,34 @@ fn gpu_patches_of_unets_are_near_the_cpu() {
     nino_testing::gpu_or_skip(adapters.reason.as_deref());
     let [three, _] = Three::all();
     let freeu = FreeU::new([1.3, 1.4], [0.9, 0.2]).second();
-    let patched = three.model().with_freeu(freeu).unwrap();
+    let shrink = Shrink::new(2, 1.7, true, [Resize::Bicubic, Resize::Area]);
+    let tile = HyperTile {
+        side: 4,
+        max_depth: 0,
+        scale_depth: false,
+    };
+    let patched = three.model().with_shrink(shrink, (0.0, 0.35)).unwrap();
+    let patched = patched.with_hypertile(tile).unwrap();
+    let patched = patched.with_freeu(freeu).unwrap();
     let patched = patched.with_perturbed_attention(3.0).unwrap();
+    let looked = SelfAttention {
+        scale: 0.5,
+        blur: 2.0,
+    };
+    let watched = three.model().with_self_attention(looked).unwrap();
     let told = (7.0, "euler", 1);
-    let expected = three.sampled(&patched, &three.prompts, None, told).unwrap();
     for gpu in Gpu::open_all(&adapters, None).unwrap() {
         let name = gpu.info.name.clone();
         let store = Store::new(Arc::new(GpuDevice::new(gpu)));
-        let found = Three::sampled_on(&store, &patched, &three.prompts, None, told);
-        let square = |v: f32| f64::from(v) * f64::from(v);
-        let found = found.unwrap();
-        let errors = found.iter().zip(&expected).map(|(f, e)| square(f - e));
-        let nmse = errors.sum::<f64>() / expected.iter().map(|&e| square(e)).sum::<f64>();
-        println!("{name}: NMSE {nmse:.1e}");
-        assert!(nmse <= 1e-8, "{name}: NMSE {nmse:.1e}");
+        for model in [&patched, &watched] {
+            let expected = three.sampled(model, &three.prompts, None, told).unwrap();
+            let found = Three::sampled_on(&store, model, &three.prompts, None, told);
+            let square = |v: f32| f64::from(v) * f64::from(v);
+            let found = found.unwrap();
+            let errors = found.iter().zip(&expected).map(|(f, e)| square(f - e));
+            let nmse = errors.sum::<f64>() / expected.iter().map(|&e| square(e)).sum::<f64>();
+            println!("{name}: NMSE {nmse:.1e}");
+            assert!(nmse <= 1e-8, "{name}: NMSE {nmse:.1e}");
+        }
     }
 }
