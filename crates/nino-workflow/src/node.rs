@@ -156,9 +156,10 @@ impl NodeDef {
         !matches!(self.class, "Reroute" | "PrimitiveNode" | "Note")
     }
 
-    /// Whether it runs again though its inputs are as they were: it acts on the device.
+    /// Whether it runs again though its inputs are as they were: it acts on the device, or sends
+    /// pictures that nobody keeps.
     pub(crate) fn acts(&self) -> bool {
-        self.class == "ROCMMemoryOptimizer"
+        matches!(self.class, "ROCMMemoryOptimizer" | "SaveImageWebsocket")
     }
 
     /// What `/object_info` says of an input, with what a page does to it: seeds change by

@@ -107,7 +107,7 @@ impl Executor {
     }
 
     /// The nodes of a graph whose results are known from the run before, in the order of a run.
-    pub fn cached(&mut self, graph: &Checked) -> Vec<String> {
+    pub fn cached(&mut self, graph: &Checked, host: &dyn Host) -> Vec<String> {
         let mut run = Run {
             executor: self,
             graph,
@@ -119,7 +119,7 @@ impl Executor {
             while let Some(id) = walk.next(&run) {
                 let key = run.executor.keys.of(&graph.nodes[id], &run.keys);
                 run.keys.insert(id, key);
-                if run.executor.results.contains_key(&key) {
+                if run.known(key, host).is_some() {
                     cached.push(id.to_owned());
                 }
             }
@@ -230,7 +230,7 @@ impl<'a> Run<'a> {
                 what,
             });
         };
-        if let Some(kept) = self.executor.results.get(&key) {
+        if let Some(kept) = self.known(key, host) {
             tell(Progress::Cached);
             kept.told
                 .clone()
@@ -241,10 +241,15 @@ impl<'a> Run<'a> {
         tell(Progress::Started);
         tracing::debug!(node = id, class, "runs");
         let kept = self.run_node(id, node, host, watch.cancel, &mut tell);
+        let stopped = watch.cancel.load(Ordering::Relaxed);
         let kept = kept.map_err(|source| RunError {
             node: id.to_owned(),
             class,
-            source: Box::new(source),
+            source: Box::new(match source {
+                // Of what it had to give up, such as a clip that another program writes.
+                NodeError::Host(_) if stopped => EngineError::Cancelled.into(),
+                source => source,
+            }),
         })?;
         kept.told
             .clone()
@@ -253,6 +258,13 @@ impl<'a> Run<'a> {
         self.executor.results.insert(key, kept);
         tell(Progress::Finished);
         Ok(())
+    }
+
+    /// The result of a node that is known and still there.
+    fn known(&self, key: u64, host: &dyn Host) -> Option<&Kept> {
+        let kept = self.executor.results.get(&key)?;
+        let is_there = kept.told.as_ref().is_none_or(|told| host.is_there(told));
+        is_there.then_some(kept)
     }
 
     fn run_node(

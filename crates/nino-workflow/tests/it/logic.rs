@@ -52,7 +52,7 @@ fn a_switch_runs_the_side_that_it_takes() {
         "picture 2 is known, and picture 1 is not needed"
     );
     let checked = check(&graph(nodes), &host, &Limits::default()).unwrap();
-    assert_eq!(executor.cached(&checked), ["5", "2", "3", "4"]);
+    assert_eq!(executor.cached(&checked, &host), ["5", "2", "3", "4"]);
 }
 
 #[test]
