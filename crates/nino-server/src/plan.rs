@@ -1,6 +1,6 @@
 //! What a graph will need, before it runs: the engine goes through it on a device that computes
-//! nothing. Nodes of pictures compute even so, so that graphs are planned one after the other, each
-//! for a while at most, and no longer than somebody waits for it.
+//! nothing. Nodes of pictures compute even so, as far as a network comes after them. So graphs are
+//! planned one after the other, each for a while at most, and no longer than somebody waits for it.
 
 use crate::app::App;
 use crate::error::Refused;
@@ -293,8 +293,8 @@ fn plan(app: &App, store: &Store, graph: &Checked, patience: &Patience) -> Need 
             },
         };
         let mut executor = Executor::new(store.clone(), app.config.settings.clone());
-        let ran = executor.run(graph, &mut host, &mut watch);
-        ran.map(drop).map_err(|error| match *error.source {
+        let ran = executor.rehearse(graph, &mut host, &mut watch);
+        ran.map_err(|error| match *error.source {
             NodeError::Engine(engine) => engine,
             other => {
                 of_node = Some(format!("node {} ({}): {other}", error.node, error.class));
@@ -303,13 +303,13 @@ fn plan(app: &App, store: &Store, graph: &Checked, patience: &Patience) -> Need 
         })
     });
     match (planned, of_node) {
+        (Ok(plan), None) => Need::Fits(Arc::new(Figures::of(&plan))),
+        (Err(e), None) if e.kind() == ErrorKind::OverBudget => Need::TooMuch(e.to_string()),
         _ if patience.is_over() => {
             let seconds = LONGEST.as_secs();
             Need::Unknown(format!("planning it takes more than {seconds} seconds"))
         }
         (_, Some(why)) => Need::Unknown(why),
-        (Ok(plan), None) => Need::Fits(Arc::new(Figures::of(&plan))),
-        (Err(e), None) if e.kind() == ErrorKind::OverBudget => Need::TooMuch(e.to_string()),
         (Err(e), None) => Need::Unknown(e.to_string()),
     }
 }

@@ -162,6 +162,26 @@ impl NodeDef {
         matches!(self.class, "ROCMMemoryOptimizer" | "SaveImageWebsocket")
     }
 
+    /// Whether it may run a network, or does something else on the device.
+    pub(crate) fn has_network(&self) -> bool {
+        let is_network = |input: &InputDef| {
+            matches!(
+                input.kind.socket(),
+                Socket::Model
+                    | Socket::Clip
+                    | Socket::Vae
+                    | Socket::ControlNet
+                    | Socket::ModelPatch
+                    | Socket::Guider
+                    | Socket::ClipVision
+                    | Socket::StyleModel
+                    | Socket::UpscaleModel
+                    | Socket::AudioEncoder
+            )
+        };
+        self.acts() || self.inputs.iter().any(is_network)
+    }
+
     /// What `/object_info` says of an input, with what a page does to it: seeds change by
     /// themselves, prompts have choices in braces, pictures can be brought, and numbers that
     /// samplers are told are not rounded.

@@ -112,6 +112,7 @@ impl Executor {
             executor: self,
             graph,
             keys: HashMap::new(),
+            networks: usize::MAX,
         };
         let mut cached = Vec::new();
         for output in &graph.outputs {
@@ -147,10 +148,34 @@ impl Executor {
         host: &mut dyn Host,
         watch: &mut Watch<'_>,
     ) -> Result<Ran, RunError> {
+        self.run_up_to(usize::MAX, graph, host, watch)
+    }
+
+    /// Runs a graph for a plan, on a device that computes nothing: up to the last node that has a
+    /// network. Those after it would compute pictures that nobody sees.
+    pub fn rehearse(
+        &mut self,
+        graph: &Checked,
+        host: &mut dyn Host,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), RunError> {
+        let nodes = graph.nodes.values();
+        let networks = nodes.filter(|node| node.def.has_network()).count();
+        self.run_up_to(networks, graph, host, watch).map(drop)
+    }
+
+    fn run_up_to(
+        &mut self,
+        networks: usize,
+        graph: &Checked,
+        host: &mut dyn Host,
+        watch: &mut Watch<'_>,
+    ) -> Result<Ran, RunError> {
         let mut run = Run {
             executor: self,
             graph,
             keys: HashMap::new(),
+            networks,
         };
         let ran = run.outputs(host, watch);
         let used: HashSet<u64> = run.keys.values().copied().collect();
@@ -170,6 +195,8 @@ struct Run<'a> {
     graph: &'a Checked,
     /// The keys of the nodes that were reached.
     keys: HashMap<&'a str, u64>,
+    /// Nodes with networks after which it ends.
+    networks: usize,
 }
 
 impl<'a> Run<'a> {
@@ -177,8 +204,13 @@ impl<'a> Run<'a> {
         let mut ran = Ran::default();
         for output in &self.graph.outputs {
             let mut walk = Walk::to(output);
-            while let Some(id) = walk.next(self) {
+            while self.networks > 0
+                && let Some(id) = walk.next(self)
+            {
                 self.node(id, host, watch)?;
+                if self.graph.nodes[id].def.has_network() {
+                    self.networks -= 1;
+                }
             }
             let key = self.keys.get(output.as_str());
             let kept = key.and_then(|key| self.executor.results.get(key));

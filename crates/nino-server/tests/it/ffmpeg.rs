@@ -120,7 +120,10 @@ fn a_clip_is_read_for_a_plan_as_long_as_somebody_waits() {
     let reads = json!({
         "1": { "class_type": "LoadVideo", "inputs": { "file": "a.mp4" } },
         "2": { "class_type": "GetVideoComponents", "inputs": { "video": ["1", 0] } },
-        "3": { "class_type": "PreviewImage", "inputs": { "images": ["2", 0] } },
+        "3": { "class_type": "CheckpointLoaderSimple", "inputs": { "ckpt_name": "nino-emoji" } },
+        "4": { "class_type": "VAEEncode", "inputs": { "pixels": ["2", 0], "vae": ["3", 2] } },
+        "5": { "class_type": "SaveLatent",
+               "inputs": { "samples": ["4", 0], "filename_prefix": "x" } },
     });
     let body = json!({ "prompt": reads }).to_string();
     let mut client = std::net::TcpStream::connect(server.address).unwrap();
