@@ -9,6 +9,7 @@
 //! - [`Child`] runs another program without a pipe that can fill up, and ends it on request.
 //! - [`with_room`] and [`zeroed`] allocate what a file or a request asks for, or say that there is
 //!   no memory; [`end_at_once`] ends a process that cannot go on.
+//! - [`raise_open_files`] makes room for connections beside files.
 //! - [`scratch`] and [`free_bytes`] are for large temporary data.
 
 mod atomic;
@@ -16,6 +17,7 @@ mod child;
 mod error;
 mod memory;
 mod open;
+mod open_files;
 mod orphans;
 mod own;
 mod pending;
@@ -31,6 +33,7 @@ pub use error::FileError;
 pub use memory::has_memory;
 pub use memory::{let_go, refusable, refusal_is_handled, stack_limit, with_room, zeroed};
 pub use open::{Identity, Opened, open_to_resume, read_small, read_text};
+pub use open_files::raise_open_files;
 pub use own::{is_open_to_all, is_ours, read_own};
 pub use pending::Pending;
 pub use scratch::{free_bytes, free_bytes_of, reserve, scratch};

@@ -6,6 +6,7 @@ use crate::folders::Folders;
 use crate::gallery::Words;
 use crate::hub::Hub;
 use crate::models::Models;
+use crate::names::Names;
 use crate::plan::Needs;
 use crate::queue::Queue;
 use nino_engine::Store;
@@ -13,6 +14,7 @@ use serde_json::json;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tokio::sync::Semaphore;
 
 pub(crate) struct App {
     pub(crate) config: Config,
@@ -25,12 +27,15 @@ pub(crate) struct App {
     pub(crate) stores: Vec<Store>,
     pub(crate) started: Instant,
     pub(crate) counts: Counts,
-    /// Held while a file gets its name, so that two do not get the same.
-    pub(crate) naming: Mutex<()>,
+    pub(crate) names: Names,
+    /// Held while the user's settings are read and written again.
+    pub(crate) settings: Mutex<()>,
     pub(crate) needs: Needs,
     pub(crate) words: Words,
     /// Room for the bodies of requests.
-    pub(crate) bodies: tokio::sync::Semaphore,
+    pub(crate) bodies: Arc<Semaphore>,
+    /// Room for pictures that requests unpack, each of which may take most of a gigabyte.
+    pub(crate) unpacking: Arc<Semaphore>,
     /// How far the job is that told last.
     pub(crate) progress: Mutex<Progress>,
 }

@@ -17,6 +17,11 @@ pub enum ServerError {
     },
     #[error("cannot create the folder {}: {source}", path.display())]
     Folder { path: PathBuf, source: io::Error },
+    #[error(
+        "another server uses the folder {}: stop that one, or give this one a folder of its own",
+        path.display()
+    )]
+    InUse { path: PathBuf },
     #[error("the job journal in {} cannot be opened: {source}", path.display())]
     Journal {
         path: PathBuf,
@@ -24,6 +29,8 @@ pub enum ServerError {
     },
     #[error("cannot start the server's threads: {0}")]
     Threads(io::Error),
+    #[error("the token is empty, so that everybody would have it: choose another, or none")]
+    EmptyToken,
     #[error("the server has no device to run on")]
     NoDevice,
 }

@@ -1,8 +1,9 @@
 //! The folders that clients name files in. No name leads out of them: not by `..`, not by an
 //! absolute path, not by a link.
 
-use crate::error::Refused;
-use std::fs;
+use crate::error::{Refused, ServerError};
+use serde_json::Value;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -18,6 +19,43 @@ pub(crate) struct Folders {
     pub(crate) output: PathBuf,
     pub(crate) temp: PathBuf,
     pub(crate) user: PathBuf,
+}
+
+/// The one server of a data folder, until it is dropped.
+///
+/// A second one would remove the pictures of the first one's `temp` and run its jobs once more.
+pub(crate) struct Claim {
+    /// The lock is the system's, so that it ends with the process, however that ends.
+    _lock: File,
+}
+
+impl Claim {
+    /// Claims `data`. An error where another server has it.
+    pub(crate) fn of(data: &Path) -> Result<Claim, ServerError> {
+        let folder = data.join("user");
+        let failed = |path: PathBuf| move |source| ServerError::Folder { path, source };
+        fs::create_dir_all(&folder).map_err(failed(folder.clone()))?;
+        let path = folder.join("nino.lock");
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(failed(path.clone()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(ServerError::InUse {
+                    path: data.to_owned(),
+                });
+            }
+            // Some file systems of a network have no locks.
+            Err(TryLockError::Error(e)) => {
+                tracing::warn!("{} cannot be locked: {e}", path.display());
+            }
+        }
+        Ok(Claim { _lock: lock })
+    }
 }
 
 impl Folders {
@@ -102,6 +140,14 @@ pub(crate) fn file(base: &Path, names: &[&str]) -> Result<PathBuf, Refused> {
         return Ok(path);
     }
     Err(Refused::not_found("there is no such file"))
+}
+
+/// The file that an entry of the history names.
+pub(crate) fn find_made(folders: &Folders, entry: &Value) -> Result<PathBuf, Refused> {
+    let text = |key: &str| entry[key].as_str().unwrap_or_default();
+    let gone = || Refused::not_found("the picture is not there any more");
+    let base = folders.of_type(text("type")).ok_or_else(gone)?;
+    file(base, &[text("subfolder"), text("filename")]).map_err(|_| gone())
 }
 
 /// An error where a link on the way leads out of `base`, which has no links in it.

@@ -1,24 +1,27 @@
 //! Files for graphs by ComfyUI's names, and a place for what they make.
 
 use crate::app::App;
-use crate::folders::{self, Folders};
+use crate::folders::{self, Folders, find_made};
 use crate::job::Item;
+use crate::names::Taken;
 use crate::pictures;
 use nino_engine::media::{PictureOptions, Stop, write_picture_with};
 use nino_engine::{Image, Mask};
 use nino_workflow::{Clip, Folder, Host, HostError, Latents, Made, Output, SampledLatent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The program that a graph runs in, or is checked for.
 pub(crate) struct ServerHost<'a> {
     app: &'a App,
-    /// The job that runs; `None` while a graph is checked.
+    /// The job that runs; `None` while a graph is checked or planned.
     item: Option<Arc<Item>>,
+    /// Ends other programs that read or write files.
+    stop: Stop,
     /// The last sampled latent, where a stopped run left it.
     pub(crate) stopped: Option<nino_engine::Latent>,
 }
@@ -28,13 +31,27 @@ impl<'a> ServerHost<'a> {
         ServerHost {
             app,
             item: None,
+            stop: Stop::never(),
             stopped: None,
         }
     }
 
-    pub(crate) fn to_run(app: &'a App, item: &Arc<Item>) -> ServerHost<'a> {
+    pub(crate) fn to_plan(app: &'a App, stop: Stop) -> ServerHost<'a> {
+        ServerHost {
+            stop,
+            ..ServerHost::to_check(app)
+        }
+    }
+
+    pub(crate) fn to_run(
+        app: &'a App,
+        item: &Arc<Item>,
+        cancel: &Arc<AtomicBool>,
+    ) -> ServerHost<'a> {
+        let cancel = Arc::clone(cancel);
         ServerHost {
             item: Some(Arc::clone(item)),
+            stop: Stop::when(move || cancel.load(Ordering::Relaxed)),
             ..ServerHost::to_check(app)
         }
     }
@@ -51,8 +68,6 @@ impl<'a> ServerHost<'a> {
         let text: Vec<(&str, String)> = text.iter().map(|(k, v)| (&**k, v.clone())).collect();
         let mut files = Vec::new();
         for (i, image) in images.iter().enumerate() {
-            let naming = self.app.naming.lock();
-            let _naming = naming.unwrap_or_else(PoisonError::into_inner);
             let name = self.name(kind, prefix, (image.width, image.height), "png")?;
             let opacity = opacity.and_then(|all| all.get(i)).map(Mask::to_bytes);
             let options = PictureOptions {
@@ -72,19 +87,15 @@ impl<'a> ServerHost<'a> {
     /// Writes a clip, and says where it is as ComfyUI does.
     fn clip(&self, clip: &Clip, output: &Output<'_>) -> Result<Value, HostError> {
         let size = clip.images.first().map_or((0, 0), |i| (i.width, i.height));
-        let naming = self.app.naming.lock();
-        let _naming = naming.unwrap_or_else(PoisonError::into_inner);
         let extension = clip.extension(output.class);
         let name = self.name("output", &output.prefix, size, extension)?;
-        let written = clip.write(&name.path, self.text(), Stop::never());
+        let written = clip.write(&name.path, self.text(), self.stop.clone());
         written.map_err(HostError::new)?;
         self.app.counts.pictures.fetch_add(1, Ordering::Relaxed);
         Ok(json!({ "images": [name.to_json("output")], "animated": [true] }))
     }
 
     fn latent(&self, latents: &Latents, prefix: &str) -> Result<Value, HostError> {
-        let naming = self.app.naming.lock();
-        let _naming = naming.unwrap_or_else(PoisonError::into_inner);
         let name = self.name("output", prefix, (0, 0), "latent")?;
         let about: BTreeMap<String, String> = self.text().into_iter().collect();
         let saved = latents.latent.save(&name.path, &about);
@@ -113,7 +124,7 @@ impl<'a> ServerHost<'a> {
         prefix: &str,
         size: (usize, usize),
         extension: &str,
-    ) -> Result<Name, HostError> {
+    ) -> Result<Name<'a>, HostError> {
         let base = self
             .app
             .folders
@@ -125,24 +136,28 @@ impl<'a> ServerHost<'a> {
         let folder = folders::below(base, &[subfolder]).map_err(|_| refused())?;
         folders::below(&folder, &[&format!("{stem}_")]).map_err(|_| refused())?;
         std::fs::create_dir_all(&folder).map_err(HostError::new)?;
-        let number = next_number(&folder, stem).map_err(HostError::new)?;
-        let file = format!("{stem}_{number:05}_.{extension}");
+        let names = &self.app.names;
+        let (file, taken) = names
+            .take_number(&folder, stem, extension)
+            .map_err(HostError::new)?;
         Ok(Name {
             path: folder.join(&file),
             file,
             subfolder: subfolder.to_owned(),
+            _taken: taken,
         })
     }
 }
 
-/// A file that is written.
-struct Name {
+/// A file that is written. Its name is its own as long as this is there.
+struct Name<'a> {
     path: PathBuf,
     file: String,
     subfolder: String,
+    _taken: Taken<'a>,
 }
 
-impl Name {
+impl Name<'_> {
     fn to_json(&self, kind: &str) -> Value {
         json!({ "filename": self.file, "subfolder": self.subfolder, "type": kind })
     }
@@ -162,21 +177,6 @@ fn is_audio(name: &str) -> bool {
     let extension = name.rsplit('.').next().unwrap_or_default();
     let extension = extension.to_ascii_lowercase();
     ["wav", "mp3", "flac", "ogg", "opus", "m4a", "aac"].contains(&&*extension)
-}
-
-/// One more than the highest number that a file of this stem has.
-fn next_number(folder: &Path, stem: &str) -> std::io::Result<u64> {
-    let mut highest = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let name = name.to_string_lossy();
-        let rest = name
-            .strip_prefix(stem)
-            .and_then(|rest| rest.strip_prefix('_'));
-        let digits = rest.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
-        highest = highest.max(digits.and_then(|d| d.parse().ok()).unwrap_or(0));
-    }
-    Ok(highest + 1)
 }
 
 /// ComfyUI's words in a prefix, with their values. The time is UTC.
@@ -259,6 +259,18 @@ impl Host for ServerHost<'_> {
         self.app.models.embeddings()
     }
 
+    fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Whether the files of a result are all there: a user may have removed some.
+    fn is_there(&self, told: &Value) -> bool {
+        let lists = told.as_object().into_iter().flatten();
+        let entries = lists.flat_map(|(_, list)| list.as_array().into_iter().flatten());
+        let mut files = entries.filter(|entry| entry["filename"].is_string());
+        files.all(|file| find_made(&self.app.folders, file).is_ok())
+    }
+
     fn output(&mut self, output: &Output<'_>) -> Result<Value, HostError> {
         self.stopped = None;
         if self.item.is_none() {
@@ -284,7 +296,7 @@ impl Host for ServerHost<'_> {
                     let png = png.map_err(HostError::new)?;
                     self.app.hub.picture(client, &png);
                 }
-                Ok(json!({}))
+                Ok(Value::Null)
             }
             Made::Latent(latents) => self.latent(latents, &output.prefix),
             Made::Clip(clip) => self.clip(clip, output),
@@ -310,13 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_on() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(next_number(folder.path(), "a").unwrap(), 1);
-        for name in ["a_00007_.png", "a_b_00009_.png", "ab_00011_.png", "a_x.png"] {
-            std::fs::write(folder.path().join(name), "").unwrap();
-        }
-        assert_eq!(next_number(folder.path(), "a").unwrap(), 8);
+    fn sizes_are_filled_in() {
         assert_eq!(filled("x_%width%x%height%", (64, 32)), "x_64x32");
     }
 }

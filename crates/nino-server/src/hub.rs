@@ -16,11 +16,10 @@ use tokio::sync::mpsc;
 const WAITING: usize = 256;
 /// Previews are left out where fewer places than this are free.
 const ROOM_FOR_PREVIEWS: usize = WAITING * 3 / 4;
-/// Clients at once.
-const CLIENTS: usize = 4096;
 
-#[derive(Default)]
 pub(crate) struct Hub {
+    /// Clients at once.
+    most: usize,
     clients: Mutex<HashMap<String, Client>>,
     connections: AtomicU64,
 }
@@ -50,12 +49,21 @@ pub(crate) fn text(kind: &str, data: &Value) -> Utf8Bytes {
 }
 
 impl Hub {
+    /// A hub of so many clients at once.
+    pub(crate) fn new(most: usize) -> Hub {
+        Hub {
+            most,
+            clients: Mutex::default(),
+            connections: AtomicU64::new(0),
+        }
+    }
+
     /// Lets a client in, in place of one that has the same id. `None` where there are too many.
     pub(crate) fn connect(&self, client: &str) -> Option<Connection> {
         let id = self.connections.fetch_add(1, Ordering::Relaxed);
         let (send, receive) = mpsc::channel(WAITING);
         let mut clients = self.clients();
-        if clients.len() >= CLIENTS && !clients.contains_key(client) {
+        if clients.len() >= self.most && !clients.contains_key(client) {
             return None;
         }
         let flags = Flags::default();

@@ -8,9 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A prompt that was checked and waits to run.
 pub(crate) struct Job {
     pub(crate) item: Arc<Item>,
-    pub(crate) graph: Checked,
+    pub(crate) graph: Arc<Checked>,
     /// The models it loads: jobs of the same ones run after each other.
     pub(crate) models: String,
+    /// How many later jobs ran before it.
+    pub(crate) overtaken: usize,
+    /// Bytes of JSON that it keeps while it waits.
+    pub(crate) bytes: usize,
     /// Whether it fits each of the devices.
     pub(crate) fits: Vec<bool>,
 }

@@ -20,6 +20,7 @@ mod job;
 mod journal;
 mod listen;
 mod models;
+mod names;
 mod parts;
 mod pictures;
 mod plan;

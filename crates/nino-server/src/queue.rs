@@ -10,9 +10,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Jobs that may wait.
+/// Jobs that may wait, and bytes of JSON of all of them.
 const MOST: usize = 10_000;
-/// Jobs in a row that may overtake one that came before them.
+const MOST_BYTES: usize = 256 << 20;
+/// The largest number of a job, up to which there is one behind every other.
+pub(crate) const LARGEST_NUMBER: f64 = (1_u64 << 53) as f64;
+/// Later jobs that may overtake a job.
 const JUMPS: usize = 4;
 
 pub(crate) struct Queue {
@@ -46,7 +49,6 @@ pub(crate) struct Seat {
     /// The number of the device.
     device: usize,
     models: String,
-    jumps: usize,
     frees: u64,
 }
 
@@ -66,9 +68,13 @@ pub(crate) struct Active {
     pub(crate) pending: Vec<Arc<Item>>,
 }
 
-/// The queue takes no more jobs.
+/// Why the queue does not take a job.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub(crate) enum Refusal {
+    Full,
+    /// What would become of the job could not be kept for who asks for it.
+    Journal(rusqlite::Error),
+}
 
 impl Queue {
     pub(crate) fn new(journal: Journal) -> Queue {
@@ -86,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Changes whenever a job has ended.
+    /// Changes whenever a job has ended, and when no more are started.
     pub(crate) fn ended(&self) -> watch::Receiver<u64> {
         self.ended.subscribe()
     }
@@ -100,23 +106,25 @@ impl Queue {
     }
 
     /// Puts a job in its place.
-    pub(crate) fn put(&self, job: Job) -> Result<(), Full> {
-        if self.state().pending.len() >= MOST {
-            return Err(Full);
+    pub(crate) fn put(&self, job: Job) -> Result<(), Refusal> {
+        let state = self.state();
+        let waiting: usize = state.pending.iter().map(|job| job.bytes).sum();
+        if state.pending.len() >= MOST || waiting + job.bytes > MOST_BYTES {
+            return Err(Refusal::Full);
         }
-        if let Err(e) = self.journal.add(&job.item) {
-            tracing::warn!("job {} would not outlive the server: {e}", job.item.id);
-        }
+        drop(state);
+        self.journal.add(&job.item).map_err(Refusal::Journal)?;
         self.insert(job);
         Ok(())
     }
 
     /// Puts a job in its place that the last server did not finish. New ones come behind it.
     pub(crate) fn restore(&self, job: Job) {
-        let mut state = self.state();
-        let behind = (job.item.number.abs() as u64).saturating_add(1);
-        state.next = state.next.max(behind);
-        drop(state);
+        let number = job.item.number.abs();
+        if number <= LARGEST_NUMBER {
+            let mut state = self.state();
+            state.next = state.next.max(number as u64 + 1);
+        }
         self.insert(job);
     }
 
@@ -144,7 +152,7 @@ impl Queue {
                 seat.models.clear();
                 return Work::Free;
             }
-            if let Some(place) = seat.choose(&state.pending) {
+            if let Some(place) = seat.choose(&mut state.pending) {
                 let job = state.pending.remove(place);
                 let cancel = Arc::new(AtomicBool::new(false));
                 state.running.push(Running {
@@ -179,17 +187,20 @@ impl Queue {
     /// A job ended. With an outcome it goes to the history, without one it is as if it had never
     /// been started.
     pub(crate) fn done(&self, item: &Item, outcome: Option<&Outcome>) {
-        // Who has seen it in the history does not see it run any more.
-        let mut state = self.state();
-        let kept = match outcome {
-            Some(outcome) => self.journal.end(item, outcome),
-            None => self.journal.put_back(&item.id),
+        // Who has seen it in the history does not see it run any more, and who does not see it run
+        // finds it in the history. The disk is waited for without the state, since whoever answers
+        // a request may want that.
+        let leave = || self.state().running.retain(|r| r.item.id != item.id);
+        let kept = if let Some(outcome) = outcome {
+            self.journal.end(item, outcome, leave)
+        } else {
+            let kept = self.journal.put_back(&item.id);
+            leave();
+            kept
         };
         if let Err(e) = kept {
             tracing::warn!("what became of job {} is not kept: {e}", item.id);
         }
-        state.running.retain(|running| running.item.id != item.id);
-        drop(state);
         self.ended.send_modify(|ended| *ended += 1);
     }
 
@@ -220,6 +231,12 @@ impl Queue {
             running: state.running.iter().map(|r| Arc::clone(&r.item)).collect(),
             pending: state.pending.iter().map(|j| Arc::clone(&j.item)).collect(),
         }
+    }
+
+    /// Whether a job waits that is not going to be started.
+    pub(crate) fn is_left(&self, id: &str) -> bool {
+        let state = self.state();
+        state.stopping && state.pending.iter().any(|job| job.item.id == id)
     }
 
     pub(crate) fn is_active(&self, id: &str) -> bool {
@@ -272,6 +289,7 @@ impl Queue {
     pub(crate) fn stop(&self) {
         self.state().stopping = true;
         self.wake.notify_all();
+        self.ended.send_modify(|ended| *ended += 1);
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -291,25 +309,32 @@ impl Seat {
         Seat {
             device,
             models: String::new(),
-            jumps: 0,
             frees: 0,
         }
     }
 
     /// The place of the job to run next: the first that fits the device, or one of the models that
     /// are here.
-    fn choose(&mut self, pending: &[Job]) -> Option<usize> {
-        let fits = |job: &Job| job.fits.get(self.device).copied().unwrap_or(true);
+    fn choose(&mut self, pending: &mut [Job]) -> Option<usize> {
+        let device = self.device;
+        let fits = |job: &Job| job.fits.get(device).copied().unwrap_or(true);
         let place = pending.iter().position(fits)?;
-        let first = &pending[place];
         // Who asked to be first is first.
-        let may_jump = self.jumps < JUMPS && first.item.number >= 0.0;
-        let same = pending
-            .iter()
-            .position(|job| fits(job) && job.models == self.models);
-        let same = same.filter(|same| may_jump && *same != place);
-        self.jumps = same.map_or(0, |_| self.jumps + 1);
-        let place = same.unwrap_or(place);
+        let may_jump = pending[place].item.number >= 0.0;
+        let is_same = |job: &Job| fits(job) && job.models == self.models;
+        let same = pending.iter().position(is_same).filter(|_| may_jump);
+        let place = match same {
+            Some(same) => {
+                // Those that another device takes are not overtaken.
+                let before = || pending[..same].iter().filter(|job| fits(job));
+                let waited = before().any(|job| job.overtaken >= JUMPS);
+                if waited { place } else { same }
+            }
+            None => place,
+        };
+        for job in pending[..place].iter_mut().filter(|job| fits(job)) {
+            job.overtaken += 1;
+        }
         self.models.clone_from(&pending[place].models);
         Some(place)
     }

@@ -4,11 +4,12 @@ use crate::app::App;
 use crate::chosen::{ChosenModel, Loaded, find_name};
 use crate::error::Refused;
 use crate::routes::blocking;
-use crate::routes::prompt::{QueuePlace, Submission, submit};
+use crate::routes::prompt::{QueuePlace, Queued, Submission, submit};
 use axum::http::StatusCode;
 use nino_files::AtomicFile;
 use nino_workflow::metadata::a1111::without_loras;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A picture to make. What is not given is as the model wants it.
@@ -31,6 +32,63 @@ pub(crate) struct Recipe {
     pub(crate) hires: Option<Hires>,
 }
 
+/// Files of pictures that came in a request, which its graphs load. They are removed with this,
+/// when the jobs have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs(Vec<PathBuf>);
+
+impl Inputs {
+    /// Keeps a picture, and gives its name in the input folder.
+    pub(crate) fn keep(&mut self, app: &App, bytes: &[u8]) -> Result<String, Refused> {
+        let folder = app.folders.input.join(INPUTS);
+        let name = format!("{}.png", uuid::Uuid::new_v4());
+        let failed = |e: &dyn std::fmt::Display| {
+            Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string())
+        };
+        std::fs::create_dir_all(&folder).map_err(|e| failed(&e))?;
+        let path = folder.join(&name);
+        AtomicFile::replace(&path, bytes).map_err(|e| failed(&e))?;
+        self.0.push(path);
+        Ok(format!("{INPUTS}/{name}"))
+    }
+}
+
+impl Drop for Inputs {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The folder of [`Inputs`] in the input folder.
+const INPUTS: &str = "api";
+
+/// Removes inputs of requests that a server left behind which was killed, but for those that jobs
+/// in the queue still want.
+pub(crate) fn remove_left_inputs(app: &App) {
+    let active = app.queue.active();
+    let is_wanted = |name: &str| {
+        let mut nodes = active
+            .pending
+            .iter()
+            .filter_map(|job| job.prompt.as_object());
+        let name = format!("{INPUTS}/{name}");
+        nodes.any(|nodes| {
+            let inputs = nodes.values().filter_map(|node| node["inputs"].as_object());
+            inputs.flat_map(Map::values).any(|value| *value == name)
+        })
+    };
+    let entries = std::fs::read_dir(app.folders.input.join(INPUTS));
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let stem = name.strip_suffix(".png").unwrap_or_default();
+        if uuid::Uuid::try_parse(stem).is_ok() && !is_wanted(&name) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// A picture to start from.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
@@ -39,6 +97,8 @@ pub(crate) struct Start {
     /// The name of a mask whose red channel says where to paint.
     pub(crate) mask: Option<String>,
     pub(crate) denoise: f64,
+    /// The files of both.
+    pub(crate) inputs: Arc<Inputs>,
 }
 
 /// A second, larger pass.
@@ -80,6 +140,7 @@ pub(crate) const SAVES: &str = "9";
 /// itself.
 pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused> {
     let own = Arc::clone(app);
+    let inputs = recipe.start.as_ref().map(|start| Arc::clone(&start.inputs));
     let (prompts, mut made) = blocking(move || {
         let random = || uuid::Uuid::new_v4().as_u128() as u64 >> 11;
         let first = recipe.seed.unwrap_or_else(random);
@@ -92,42 +153,43 @@ pub(crate) async fn make(app: &Arc<App>, recipe: Recipe) -> Result<Made, Refused
         Ok((prompts, made))
     })
     .await?;
-    made.files = run(app, prompts).await?;
+    made.files = run(app, prompts, inputs.unwrap_or_default()).await?;
     Ok(made)
 }
 
 /// Runs graphs, waits for them, and gives the files of their nodes [`SAVES`] as history has them. A
 /// client that goes away meanwhile stops them, and so does an interruption of one of them: then
 /// what is done is given.
-pub(crate) async fn run(app: &Arc<App>, prompts: Vec<Value>) -> Result<Vec<Value>, Refused> {
+pub(crate) async fn run(
+    app: &Arc<App>,
+    prompts: Vec<Value>,
+    inputs: Arc<Inputs>,
+) -> Result<Vec<Value>, Refused> {
     let mut ended = app.queue.ended();
-    let jobs = blocking({
-        let app = Arc::clone(app);
-        move || {
-            let mut jobs = Vec::new();
-            for prompt in prompts {
-                let mut extra = Map::new();
-                extra.insert("preview_method".to_owned(), json!("kept"));
-                let submission = Submission {
-                    prompt,
-                    id: None,
-                    client: None,
-                    place: QueuePlace::Behind,
-                    extra,
-                    targets: None,
-                };
-                let id = submit(&app, submission)?.item.id.clone();
-                let app = Arc::clone(&app);
-                jobs.push(StopWhenDropped { app, id });
-            }
-            Ok(jobs)
-        }
-    })
-    .await?;
+    let mut jobs = Vec::new();
+    for prompt in prompts {
+        let mut extra = Map::new();
+        extra.insert("preview_method".to_owned(), json!("kept"));
+        let submission = Submission {
+            prompt,
+            id: None,
+            client: None,
+            place: QueuePlace::Behind,
+            extra,
+            targets: None,
+        };
+        let (own, inputs) = (Arc::clone(app), Arc::clone(&inputs));
+        let stop = move |queued: Queued| StopWhenDropped {
+            app: own,
+            id: queued.item.id.clone(),
+            inputs,
+        };
+        jobs.push(submit(app, submission, stop).await?);
+    }
     let mut files = Vec::new();
     for job in jobs {
         while app.queue.is_active(&job.id) {
-            if ended.changed().await.is_err() {
+            if app.queue.is_left(&job.id) || ended.changed().await.is_err() {
                 break;
             }
         }
@@ -136,6 +198,10 @@ pub(crate) async fn run(app: &Arc<App>, prompts: Vec<Value>) -> Result<Vec<Value
             break;
         }
         files.extend(made);
+    }
+    if files.is_empty() && app.queue.is_stopping() {
+        let text = "the server stopped before the picture was done: ask again later";
+        return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, text));
     }
     if files.is_empty() {
         let text = "the job was stopped before its picture was done";
@@ -164,6 +230,8 @@ async fn files_of(app: &Arc<App>, id: String) -> Result<Vec<Value>, Refused> {
 struct StopWhenDropped {
     app: Arc<App>,
     id: String,
+    /// What the job reads.
+    inputs: Arc<Inputs>,
 }
 
 impl Drop for StopWhenDropped {
@@ -172,20 +240,14 @@ impl Drop for StopWhenDropped {
         // job until then.
         if self.app.queue.is_active(&self.id) {
             let (app, id) = (Arc::clone(&self.app), self.id.clone());
-            tokio::task::spawn_blocking(move || app.queue.cancel(&id));
+            let inputs = Arc::clone(&self.inputs);
+            tokio::task::spawn_blocking(move || {
+                app.queue.cancel(&id);
+                // The job finds its stop before it finds that they are gone.
+                drop(inputs);
+            });
         }
     }
-}
-
-/// Keeps a picture that came in a request, and gives its name in the input folder.
-pub(crate) fn keep_input(app: &App, bytes: &[u8]) -> Result<String, Refused> {
-    let folder = app.folders.input.join("api");
-    let name = format!("{}.png", uuid::Uuid::new_v4());
-    let failed =
-        |e: &dyn std::fmt::Display| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string());
-    std::fs::create_dir_all(&folder).map_err(|e| failed(&e))?;
-    AtomicFile::replace(&folder.join(&name), bytes).map_err(|e| failed(&e))?;
-    Ok(format!("api/{name}"))
 }
 
 /// The name of the upscaler's file that a client means.

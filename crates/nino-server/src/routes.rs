@@ -35,6 +35,8 @@ use std::sync::Arc;
 
 type Routes = Router<Arc<App>>;
 
+/// Pictures that requests unpack at once.
+pub(crate) const UNPACKING: usize = 2;
 /// Values in the JSON of a request.
 const MOST_VALUES: usize = 1 << 20;
 
@@ -149,4 +151,21 @@ pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
     tokio::task::spawn_blocking(work).await?
+}
+
+/// The same for work that unpacks pictures. Only some is done at once; who leaves before it is his
+/// turn is not waited for.
+pub(crate) async fn unpacking<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    let turn = Arc::clone(&app.unpacking).acquire_owned().await;
+    let stopping = |_| Refused::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops");
+    let turn = turn.map_err(stopping)?;
+    let app = Arc::clone(app);
+    blocking(move || {
+        let _turn = turn;
+        work(&app)
+    })
+    .await
 }

@@ -4,24 +4,28 @@ use crate::app::{App, Counts};
 use crate::config::Config;
 use crate::downloads::Downloads;
 use crate::error::ServerError;
-use crate::folders::Folders;
+use crate::folders::{Claim, Folders};
 use crate::gallery::Words;
 use crate::hub::Hub;
 use crate::journal::Journal;
 use crate::models::Models;
+use crate::names::Names;
 use crate::plan::Needs;
 use crate::queue::Queue;
-use crate::{listen, routes, worker};
+use crate::{listen, recipe, routes, worker};
 use nino_engine::Store;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// A server that has its address and can be run.
 pub struct Server {
     app: Arc<App>,
+    claim: Claim,
+    /// Connections at once.
+    places: usize,
     listener: TcpListener,
     address: SocketAddr,
     stop: Arc<watch::Sender<bool>>,
@@ -38,11 +42,15 @@ impl Stop {
 }
 
 impl Server {
-    /// Takes the address, makes the folders and opens the list of jobs. Jobs that the last server
-    /// did not finish are in the queue again.
+    /// Takes the address and the data folder, makes the folders and opens the list of jobs. Jobs
+    /// that the last server did not finish are in the queue again.
     pub fn bind(config: Config) -> Result<Server, ServerError> {
         if config.devices.is_empty() {
             return Err(ServerError::NoDevice);
+        }
+        let token = config.token.as_deref();
+        if token.is_some_and(|token| token.trim().is_empty()) {
+            return Err(ServerError::EmptyToken);
         }
         let listen = |source| ServerError::Listen {
             address: config.listen,
@@ -51,6 +59,7 @@ impl Server {
         let listener = TcpListener::bind(config.listen).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
+        let claim = Claim::of(&config.place.data)?;
         let folders = Folders::make(&config.place.data);
         let folders = folders.map_err(|(path, source)| ServerError::Folder { path, source })?;
         let path = config.place.data.join("user/nino.sqlite");
@@ -58,25 +67,32 @@ impl Server {
         let journal = journal.map_err(|source| ServerError::Journal { path, source })?;
         let stores = config.devices.iter();
         let stores = stores.map(|opened| Store::new(Arc::clone(&opened.device)));
+        let places = listen::places();
         let app = App {
             models: Models::new(config.library.clone(), &config.place.cache),
             downloads: Arc::new(Downloads::new(config.downloads.clone())),
             queue: Queue::new(journal),
-            hub: Hub::default(),
+            // Others are to find a place beside those who stay.
+            hub: Hub::new(places / 2),
             stores: stores.collect(),
             started: Instant::now(),
             counts: Counts::default(),
-            naming: std::sync::Mutex::default(),
+            names: Names::default(),
+            settings: std::sync::Mutex::default(),
             needs: Needs::default(),
             words: Words::default(),
-            bodies: tokio::sync::Semaphore::new(routes::bodies::pieces(config.max_upload)),
+            bodies: Arc::new(Semaphore::new(routes::bodies::pieces(config.max_upload))),
+            unpacking: Arc::new(Semaphore::new(routes::UNPACKING)),
             progress: std::sync::Mutex::default(),
             folders,
             config,
         };
         routes::prompt::restore(&app);
+        recipe::remove_left_inputs(&app);
         Ok(Server {
             app: Arc::new(app),
+            claim,
+            places,
             listener,
             address,
             stop: Arc::new(watch::Sender::new(false)),
@@ -101,6 +117,12 @@ impl Server {
             .enable_all()
             .build()
             .map_err(ServerError::Threads)?;
+        let address = self.address;
+        let listener = {
+            let _entered = runtime.enter();
+            tokio::net::TcpListener::from_std(self.listener)
+        };
+        let listener = listener.map_err(|source| ServerError::Listen { address, source })?;
         let mut workers = Vec::new();
         for (seat, store) in self.app.stores.iter().enumerate() {
             let (app, store) = (Arc::clone(&self.app), store.clone());
@@ -109,26 +131,31 @@ impl Server {
             workers.push(worker.map_err(ServerError::Threads)?);
         }
         let router = routes::router(Arc::clone(&self.app));
-        let stopped = self.stop.subscribe();
+        let (stopped, mut asked) = (self.stop.subscribe(), self.stop.subscribe());
         let app = Arc::clone(&self.app);
-        let address = self.address;
-        let served = runtime.block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(self.listener)?;
-            listen::serve(listener, router, stopped).await;
-            std::io::Result::Ok(())
+        runtime.block_on(async move {
+            // Requests and the job that runs end at the same time: many a request waits for a job.
+            let ending = async move {
+                let _ = asked.wait_for(|stop| *stop).await;
+                let _ = tokio::task::spawn_blocking(move || end(&app, workers)).await;
+            };
+            tokio::join!(
+                listen::serve(listener, router, self.places, stopped),
+                ending
+            );
         });
-        app.downloads.stop_all();
-        app.queue.stop();
-        finish(&app, workers);
-        app.hub.close();
+        self.app.hub.close();
         runtime.shutdown_timeout(Duration::from_secs(1));
-        served.map_err(|source| ServerError::Listen { address, source })
+        drop(self.claim);
+        Ok(())
     }
 }
 
-/// Waits for the jobs that run, and stops those that take too long.
-fn finish(app: &App, workers: Vec<JoinHandle<()>>) {
+/// Starts nothing more, waits for the jobs that run, and stops those that take too long.
+fn end(app: &App, workers: Vec<JoinHandle<()>>) {
     let since = Instant::now();
+    app.queue.stop();
+    app.downloads.stop_all();
     while workers.iter().any(|worker| !worker.is_finished()) {
         if since.elapsed() > app.config.grace {
             app.queue.interrupt(None);

@@ -3,7 +3,9 @@
 
 use crate::app::App;
 use crate::hub::{self, Connection, Flags};
+use crate::listen::Place;
 use crate::routes::info::feature_flags;
+use axum::Extension;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Query, State};
 use axum::response::Response;
@@ -37,6 +39,7 @@ pub(crate) struct Asked {
 pub(crate) async fn connect(
     State(app): State<Arc<App>>,
     Query(asked): Query<Asked>,
+    Extension(place): Extension<Place>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let client = match asked.client.len() {
@@ -48,7 +51,10 @@ pub(crate) async fn connect(
         .max_frame_size(LONGEST)
         .read_buffer_size(BUFFER)
         .write_buffer_size(BUFFER)
-        .on_upgrade(move |socket| talk(app, client, socket))
+        .on_upgrade(async move |socket| {
+            talk(app, client, socket).await;
+            drop(place);
+        })
 }
 
 async fn talk(app: Arc<App>, client: String, socket: WebSocket) {

@@ -37,7 +37,7 @@ pub(crate) fn work(app: &App, device: usize, store: &Store) {
     }
 }
 
-fn run(app: &App, executor: &mut Executor, job: &Job, cancel: &AtomicBool) {
+fn run(app: &App, executor: &mut Executor, job: &Job, cancel: &Arc<AtomicBool>) {
     let started = Instant::now();
     let item = &job.item;
     let client = item.client.as_deref();
@@ -50,8 +50,8 @@ fn run(app: &App, executor: &mut Executor, job: &Job, cancel: &AtomicBool) {
     app.tell_status();
     tracing::info!(job = %item.id, "started");
     let mut teller = Teller::new(app, Arc::clone(item));
-    teller.start(&executor.cached(&job.graph));
-    let mut host = ServerHost::to_run(app, item);
+    let mut host = ServerHost::to_run(app, item, cancel);
+    teller.start(&executor.cached(&job.graph, &host));
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let mut watch = Watch {
             cancel,

@@ -17,7 +17,7 @@ use crate::value::Value;
 use crate::{Host, Limits, nodes};
 pub use problem::{MissingNode, NodeProblems, Problem, PromptError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A graph that can run.
@@ -30,6 +30,15 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// The files that its nodes read, by the paths that the host found, in no order.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let inputs = self.nodes.values().flat_map(|node| &node.inputs);
+        inputs.filter_map(|(_, bound)| match bound {
+            Bound::File(path) => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
     /// ComfyUI's `node_errors`: [`Checked::problems`] as JSON.
     pub fn problems_json(&self) -> serde_json::Value {
         problem::problems_json(&self.problems)

@@ -92,6 +92,25 @@ pub struct Link {
     pub slot: usize,
 }
 
+/// Bytes of a value as JSON without blanks.
+pub fn json_bytes(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 impl Graph {
     /// Reads a graph in the API format.
     pub fn from_json(text: &str, limits: &Limits) -> Result<Graph, GraphError> {
@@ -115,6 +134,13 @@ impl Graph {
 
     /// A graph out of JSON that was read already, such as the body of a request.
     pub fn from_value(value: Value, limits: &Limits) -> Result<Graph, GraphError> {
+        let bytes = json_bytes(&value);
+        if bytes > limits.bytes {
+            return Err(GraphError::Bytes {
+                found: bytes,
+                most: limits.bytes,
+            });
+        }
         let Value::Object(nodes) = value else {
             return Err(GraphError::NotNodes {
                 found: kind(&value),

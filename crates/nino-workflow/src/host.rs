@@ -1,6 +1,7 @@
 //! What a graph needs of the program it runs in: files by name, and a place for what it makes.
 
 use crate::value::{Clip, Latents};
+use nino_engine::media::Stop;
 use nino_engine::{Image, Latent, Mask, Reached};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,9 +83,19 @@ pub trait Host {
     fn embeddings(&self) -> Vec<PathBuf>;
 
     /// Takes what an output node made, as soon as it is there. What is returned is what a host
-    /// calls it, such as the names of files; it is told again when a later run finds the node's
-    /// result in the cache.
+    /// calls it, such as the names of files, or `null`, which is told to nobody; it is told again
+    /// when a later run finds the node's result in the cache.
     fn output(&mut self, output: &Output<'_>) -> Result<serde_json::Value, HostError>;
+
+    /// Whether what [`Host::output`] called a result is still there. If not, the node runs again.
+    fn is_there(&self, _: &serde_json::Value) -> bool {
+        true
+    }
+
+    /// Ends other programs that read or write files for a node.
+    fn stop(&self) -> Stop {
+        Stop::never()
+    }
 
     /// Hears of every latent that a node sampled, also of one that stopped before its end. A host
     /// may keep it, should no picture come of it.

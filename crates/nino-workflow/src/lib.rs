@@ -30,7 +30,7 @@ pub use check::{
     Checked, MissingNode, NodeProblems, Problem, PromptError, check, check_outputs, fill_defaults,
 };
 pub use error::{GraphError, NodeError, RunError};
-pub use graph::{Graph, Input, Limits, Link, Node};
+pub use graph::{Graph, Input, Limits, Link, Node, json_bytes};
 pub use host::{Folder, Host, HostError, Made, Output, SampledLatent};
 pub use node::{InputDef, InputKind, Need, NodeDef, OutputDef};
 pub use run::{Executor, NodeEvent, Progress, Ran, Settings, Watch};

@@ -156,9 +156,30 @@ impl NodeDef {
         !matches!(self.class, "Reroute" | "PrimitiveNode" | "Note")
     }
 
-    /// Whether it runs again though its inputs are as they were: it acts on the device.
+    /// Whether it runs again though its inputs are as they were: it acts on the device, or sends
+    /// pictures that nobody keeps.
     pub(crate) fn acts(&self) -> bool {
-        self.class == "ROCMMemoryOptimizer"
+        matches!(self.class, "ROCMMemoryOptimizer" | "SaveImageWebsocket")
+    }
+
+    /// Whether it may run a network, or does something else on the device.
+    pub(crate) fn has_network(&self) -> bool {
+        let is_network = |input: &InputDef| {
+            matches!(
+                input.kind.socket(),
+                Socket::Model
+                    | Socket::Clip
+                    | Socket::Vae
+                    | Socket::ControlNet
+                    | Socket::ModelPatch
+                    | Socket::Guider
+                    | Socket::ClipVision
+                    | Socket::StyleModel
+                    | Socket::UpscaleModel
+                    | Socket::AudioEncoder
+            )
+        };
+        self.acts() || self.inputs.iter().any(is_network)
     }
 
     /// What `/object_info` says of an input, with what a page does to it: seeds change by

@@ -107,11 +107,12 @@ impl Executor {
     }
 
     /// The nodes of a graph whose results are known from the run before, in the order of a run.
-    pub fn cached(&mut self, graph: &Checked) -> Vec<String> {
+    pub fn cached(&mut self, graph: &Checked, host: &dyn Host) -> Vec<String> {
         let mut run = Run {
             executor: self,
             graph,
             keys: HashMap::new(),
+            networks: usize::MAX,
         };
         let mut cached = Vec::new();
         for output in &graph.outputs {
@@ -119,7 +120,7 @@ impl Executor {
             while let Some(id) = walk.next(&run) {
                 let key = run.executor.keys.of(&graph.nodes[id], &run.keys);
                 run.keys.insert(id, key);
-                if run.executor.results.contains_key(&key) {
+                if run.known(key, host).is_some() {
                     cached.push(id.to_owned());
                 }
             }
@@ -147,10 +148,34 @@ impl Executor {
         host: &mut dyn Host,
         watch: &mut Watch<'_>,
     ) -> Result<Ran, RunError> {
+        self.run_up_to(usize::MAX, graph, host, watch)
+    }
+
+    /// Runs a graph for a plan, on a device that computes nothing: up to the last node that has a
+    /// network. Those after it would compute pictures that nobody sees.
+    pub fn rehearse(
+        &mut self,
+        graph: &Checked,
+        host: &mut dyn Host,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), RunError> {
+        let nodes = graph.nodes.values();
+        let networks = nodes.filter(|node| node.def.has_network()).count();
+        self.run_up_to(networks, graph, host, watch).map(drop)
+    }
+
+    fn run_up_to(
+        &mut self,
+        networks: usize,
+        graph: &Checked,
+        host: &mut dyn Host,
+        watch: &mut Watch<'_>,
+    ) -> Result<Ran, RunError> {
         let mut run = Run {
             executor: self,
             graph,
             keys: HashMap::new(),
+            networks,
         };
         let ran = run.outputs(host, watch);
         let used: HashSet<u64> = run.keys.values().copied().collect();
@@ -170,6 +195,8 @@ struct Run<'a> {
     graph: &'a Checked,
     /// The keys of the nodes that were reached.
     keys: HashMap<&'a str, u64>,
+    /// Nodes with networks after which it ends.
+    networks: usize,
 }
 
 impl<'a> Run<'a> {
@@ -177,8 +204,13 @@ impl<'a> Run<'a> {
         let mut ran = Ran::default();
         for output in &self.graph.outputs {
             let mut walk = Walk::to(output);
-            while let Some(id) = walk.next(self) {
+            while self.networks > 0
+                && let Some(id) = walk.next(self)
+            {
                 self.node(id, host, watch)?;
+                if self.graph.nodes[id].def.has_network() {
+                    self.networks -= 1;
+                }
             }
             let key = self.keys.get(output.as_str());
             let kept = key.and_then(|key| self.executor.results.get(key));
@@ -230,7 +262,7 @@ impl<'a> Run<'a> {
                 what,
             });
         };
-        if let Some(kept) = self.executor.results.get(&key) {
+        if let Some(kept) = self.known(key, host) {
             tell(Progress::Cached);
             kept.told
                 .clone()
@@ -241,10 +273,15 @@ impl<'a> Run<'a> {
         tell(Progress::Started);
         tracing::debug!(node = id, class, "runs");
         let kept = self.run_node(id, node, host, watch.cancel, &mut tell);
+        let stopped = watch.cancel.load(Ordering::Relaxed);
         let kept = kept.map_err(|source| RunError {
             node: id.to_owned(),
             class,
-            source: Box::new(source),
+            source: Box::new(match source {
+                // Of what it had to give up, such as a clip that another program writes.
+                NodeError::Host(_) if stopped => EngineError::Cancelled.into(),
+                source => source,
+            }),
         })?;
         kept.told
             .clone()
@@ -253,6 +290,13 @@ impl<'a> Run<'a> {
         self.executor.results.insert(key, kept);
         tell(Progress::Finished);
         Ok(())
+    }
+
+    /// The result of a node that is known and still there.
+    fn known(&self, key: u64, host: &dyn Host) -> Option<&Kept> {
+        let kept = self.executor.results.get(&key)?;
+        let is_there = kept.told.as_ref().is_none_or(|told| host.is_there(told));
+        is_there.then_some(kept)
     }
 
     fn run_node(

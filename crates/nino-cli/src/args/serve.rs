@@ -40,7 +40,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "PORT", default_value_t = 8188)]
     pub(crate) port: u16,
     /// Secret that clients must send: as a Bearer token, or once as ?token= in a browser's URL
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = secret)]
     pub(crate) token: Option<String>,
     /// Host name that browsers may use for the server, besides localhost and IP addresses; may be
     /// repeated
@@ -98,6 +98,14 @@ impl ServeDeviceArgs {
             named => named.iter().map(|name| of(Some(*name))).collect(),
         }
     }
+}
+
+/// An empty secret is one that everybody has: most likely a variable that is not set.
+fn secret(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("the token is empty; leave --token out to have none".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 const SERVE_EXAMPLES: &str = "\

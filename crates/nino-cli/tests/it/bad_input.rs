@@ -24,6 +24,7 @@ fn wrong_usage_is_named() {
             &["doctor", "--budget", "9999999TiB"],
             &["more than any machine has"],
         ),
+        (&["serve", "--token", " "], &["the token is empty"]),
         (&["doctor", "--threads", "0"], &["'0'", "from 1 to 1024"]),
         (&["doctor", "--filter", "conv"], &["--verify"]),
         (

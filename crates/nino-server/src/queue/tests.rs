@@ -33,7 +33,9 @@ fn job(number: f64, models: &str, fits: &[bool]) -> Job {
     });
     let graph = Graph::from_value(prompt.clone(), &Limits::default()).unwrap();
     Job {
-        graph: check(&graph, &Nothing, &Limits::default()).unwrap(),
+        graph: Arc::new(check(&graph, &Nothing, &Limits::default()).unwrap()),
+        bytes: 100,
+        overtaken: 0,
         models: models.to_owned(),
         fits: fits.to_vec(),
         item: Arc::new(Item {
@@ -50,7 +52,7 @@ fn job(number: f64, models: &str, fits: &[bool]) -> Job {
 /// The numbers of the jobs in the order in which a device takes them.
 fn taken(seat: &mut Seat, mut pending: Vec<Job>) -> Vec<f64> {
     let mut order = Vec::new();
-    while let Some(place) = seat.choose(&pending) {
+    while let Some(place) = seat.choose(&mut pending) {
         order.push(pending.remove(place).item.number);
     }
     order
@@ -104,4 +106,66 @@ fn a_device_takes_what_fits_it() {
     };
     assert_eq!(taken(&mut Seat::new(0), pending()), [1.0]);
     assert_eq!(taken(&mut Seat::new(1), pending()), [0.0, 2.0, 1.0]);
+}
+
+/// Jumps count for the job that is overtaken, not for the device: several devices, and several
+/// first jobs in a row, overtake the same one.
+#[test]
+fn no_job_is_overtaken_by_more_than_four() {
+    let names = ["b", "c", "a", "a", "a", "a", "a", "b", "b", "b", "b", "b"];
+    let each = names.iter().enumerate();
+    let pending: Vec<Job> = each
+        .map(|(i, models)| job(i as f64, models, &[true]))
+        .collect();
+    let mut seat = Seat::new(0);
+    seat.models = "a".to_owned();
+    let order = taken(&mut seat, pending);
+    for (place, number) in order.iter().enumerate() {
+        let later = order[..place].iter().filter(|other| *other > number);
+        assert!(later.count() <= 4, "{number} in {order:?}");
+    }
+    assert_eq!(order[..5], [2.0, 3.0, 4.0, 5.0, 0.0]);
+}
+
+/// Waiting jobs have a limit in bytes, whatever their number.
+#[test]
+fn large_jobs_fill_the_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = Queue::new(Journal::open(&folder.path().join("jobs.sqlite")).unwrap());
+    let put = |number: f64| {
+        let mut job = job(number, "a", &[true]);
+        job.bytes = MOST_BYTES / 3;
+        queue.put(job)
+    };
+    for number in [0.0, 1.0, 2.0] {
+        put(number).unwrap();
+    }
+    assert!(matches!(put(3.0), Err(Refusal::Full)));
+    queue.remove(Some(&["1".to_owned()]));
+    put(4.0).unwrap();
+}
+
+/// A number beyond all measure of the last server's does not become the next one.
+#[test]
+fn numbers_go_on_behind_sensible_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = Queue::new(Journal::open(&folder.path().join("jobs.sqlite")).unwrap());
+    for number in [7.0, 1e300, -2.0] {
+        queue.restore(job(number, "a", &[true]));
+    }
+    let next = [queue.number(false), queue.number(false)].map(|n| n as u64);
+    assert_eq!(next, [8, 9]);
+}
+
+/// A job of which nothing could be kept is not taken: nobody would find what became of it.
+#[test]
+fn a_job_that_cannot_be_kept_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.sqlite");
+    let queue = Queue::new(Journal::open(&path).unwrap());
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("DROP TABLE jobs").unwrap();
+    let refused = queue.put(job(0.0, "a", &[true]));
+    assert!(matches!(refused, Err(Refusal::Journal(_))));
+    assert_eq!(queue.remaining(), 0);
 }

@@ -3,24 +3,26 @@
 mod extras;
 mod numbers;
 
-use super::{Routes, blocking, json};
+use super::{Routes, blocking, json, unpacking};
 use crate::app::App;
 use crate::chosen::{self, ChosenModel};
 use crate::error::{Body, Refused};
 use crate::gallery;
-use crate::recipe::{self, Hires, Made, Recipe, Start, keep_input};
-use crate::routes::view::find_made;
+use crate::pictures;
+use crate::recipe::{self, Hires, Inputs, Made, Recipe, Start};
+use crate::routes::bodies::Room;
+use crate::routes::view::read_made;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use nino_engine::media::{Limits, load_picture};
+use nino_engine::media::Limits;
 use nino_engine::{Picture, SAMPLER_NAMES, SCHEDULER_NAMES, SamplerInfo, Scheduler};
 use nino_files::AtomicFile;
-use numbers::{count, float};
+use numbers::{count, float, scale, seed};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -70,35 +72,60 @@ fn unprocessable(text: impl Into<String>) -> Refused {
     Refused::new(StatusCode::UNPROCESSABLE_ENTITY, text)
 }
 
-async fn txt2img(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
-    run(app, &body, false).await.map(Json).map_err(told)
+async fn txt2img(
+    State(app): State<Arc<App>>,
+    Extension(room): Extension<Room>,
+    body: Bytes,
+) -> Result<Json<Value>, Refused> {
+    run(app, &room, body, false).await.map(Json).map_err(told)
 }
 
-async fn img2img(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
-    run(app, &body, true).await.map(Json).map_err(told)
+async fn img2img(
+    State(app): State<Arc<App>>,
+    Extension(room): Extension<Room>,
+    body: Bytes,
+) -> Result<Json<Value>, Refused> {
+    run(app, &room, body, true).await.map(Json).map_err(told)
 }
 
-async fn run(app: Arc<App>, body: &Bytes, from_picture: bool) -> Result<Value, Refused> {
-    let body = json(body)?;
+async fn run(
+    app: Arc<App>,
+    room: &Room,
+    bytes: Bytes,
+    from_picture: bool,
+) -> Result<Value, Refused> {
+    let body = json(&bytes)?;
+    drop(bytes);
     let mut recipe = recipe_of(&body)?;
-    let kept = Arc::clone(&app);
-    let (recipe, body) = blocking(move || {
-        let app = kept;
-        recipe.model = recipe.model.or_else(|| chosen_model(&app));
-        if from_picture {
-            let (start, size) = start(&app, &body)?;
+    let (mut recipe, mut body) = if from_picture {
+        unpacking(&app, move |app| {
+            let (start, size) = start(app, &body)?;
             recipe.start = Some(start);
             recipe.size = recipe.size.or(Some(size));
+            Ok((recipe, body))
+        })
+        .await?
+    } else {
+        (recipe, body)
+    };
+    if recipe.model.is_none() {
+        let app = Arc::clone(&app);
+        recipe.model = blocking(move || chosen_model(&app)).await?;
+    }
+    // While the job is waited for, nothing large is kept. A1111 sends pictures back no more than
+    // this, unless it is asked to.
+    for pictures in ["init_images", "mask"] {
+        if let Some(pictures) = body.get_mut(pictures) {
+            *pictures = Value::Null;
         }
-        Ok((recipe, body))
-    })
-    .await?;
+    }
+    room.leave();
     let prompts = (recipe.prompt.clone(), recipe.negative.clone());
     let made = recipe::make(&app, recipe).await?;
     let sends = body["send_images"] != false;
     blocking(move || {
         let images = made.files.iter().filter(|_| sends);
-        let images = images.map(|file| Ok(BASE64.encode(find_made(&app, file)?)));
+        let images = images.map(|file| Ok(BASE64.encode(read_made(&app, file)?)));
         let images = images.collect::<Result<Vec<String>, Refused>>()?;
         let info = info(&made, &prompts.0, &prompts.1);
         Ok(json!({ "images": images, "parameters": body, "info": info.to_string() }))
@@ -135,7 +162,7 @@ fn recipe_of(body: &Value) -> Result<Recipe, Refused> {
     let scheduler = scheduler.or(implied);
     let hires = (body["enable_hr"] == true).then(|| {
         Ok::<_, Refused>(Hires {
-            scale: float(body, "hr_scale")?.unwrap_or(2.0),
+            scale: scale(body, "hr_scale")?.unwrap_or(2.0),
             upscaler: text("hr_upscaler").map(str::to_owned),
             steps: count(body, "hr_second_pass_steps")?,
             denoise: float(body, "denoising_strength")?.unwrap_or(0.7),
@@ -147,8 +174,7 @@ fn recipe_of(body: &Value) -> Result<Recipe, Refused> {
         model: body["override_settings"][MODEL].as_str().map(str::to_owned),
         size,
         count: pictures,
-        // Any negative seed, and none, is a new one.
-        seed: body["seed"].as_u64(),
+        seed: seed(body, "seed")?,
         steps: count(body, "steps")?,
         cfg: float(body, "cfg_scale")?,
         // The name that Forge gave it.
@@ -171,15 +197,16 @@ fn decoded(text: &str) -> Result<Vec<u8>, Refused> {
 }
 
 fn start(app: &App, body: &Value) -> Result<(Start, (usize, usize)), Refused> {
+    let mut inputs = Inputs::default();
     let image = body["init_images"][0].as_str();
     let image = image.ok_or_else(|| unprocessable("init_images has no picture"))?;
-    let (image, picture) = kept(app, &decoded(image)?)?;
+    let (image, picture) = kept(app, &mut inputs, &decoded(image)?)?;
     let mask = match body["mask"].as_str().filter(|mask| !mask.is_empty()) {
         None => None,
         Some(mask) => {
-            let (_, mut mask) = kept(app, &decoded(mask)?)?;
+            let mut mask = read(app, &decoded(mask)?)?;
             // What is white is painted; a mask in color counts by its brightness.
-            let inverts = body["inpainting_mask_invert"].as_u64() == Some(1);
+            let inverts = count(body, "inpainting_mask_invert")? == Some(1);
             for pixel in mask.rgb.chunks_exact_mut(3) {
                 let grey = (u16::from(pixel[0]) + u16::from(pixel[1]) + u16::from(pixel[2])) / 3;
                 let grey = if inverts {
@@ -189,30 +216,31 @@ fn start(app: &App, body: &Value) -> Result<(Start, (usize, usize)), Refused> {
                 };
                 pixel.fill(grey);
             }
-            Some(keep_input(app, &nino_engine::media::png(&mask))?)
+            Some(inputs.keep(app, &nino_engine::media::png(&mask))?)
         }
     };
+    let denoise = float(body, "denoising_strength")?;
     let start = Start {
         image,
         mask,
-        denoise: float(body, "denoising_strength")?
-            .unwrap_or(0.75)
-            .clamp(0.01, 1.0),
+        denoise: denoise.unwrap_or(0.75).clamp(0.01, 1.0),
+        inputs: Arc::new(inputs),
     };
     let whole = |side: usize| (side / 8 * 8).max(8);
     Ok((start, (whole(picture.width), whole(picture.height))))
 }
 
+/// A picture that came in a request; an error where it is none.
+fn read(app: &App, bytes: &[u8]) -> Result<Picture, Refused> {
+    let read = pictures::unpacked(&app.folders, bytes);
+    read.map(|(picture, _)| picture)
+        .map_err(|e| unprocessable(e.to_string()))
+}
+
 /// Keeps a picture that came in a request; an error where it is none.
-fn kept(app: &App, bytes: &[u8]) -> Result<(String, Picture), Refused> {
-    let name = keep_input(app, bytes)?;
-    let path = app.folders.input.join(&name);
-    let picture = load_picture(&path, &Limits::default()).map_err(|e| {
-        // Nobody would ever use it.
-        let _ = std::fs::remove_file(&path);
-        unprocessable(e.to_string())
-    });
-    Ok((name, picture?))
+fn kept(app: &App, inputs: &mut Inputs, bytes: &[u8]) -> Result<(String, Picture), Refused> {
+    let picture = read(app, bytes)?;
+    Ok((inputs.keep(app, bytes)?, picture))
 }
 
 /// A1111's line of parameters.
@@ -303,13 +331,13 @@ async fn interrupt(State(app): State<Arc<App>>) -> Json<Value> {
 }
 
 /// The model that a client chose by `/options`.
-fn chosen_model(app: &App) -> Option<String> {
-    let setting = super::user::read_settings(app).remove(MODEL)?;
-    setting.as_str().map(str::to_owned)
+fn chosen_model(app: &App) -> Result<Option<String>, Refused> {
+    let setting = super::user::read_settings(app)?.remove(MODEL);
+    Ok(setting.and_then(|setting| setting.as_str().map(str::to_owned)))
 }
 
 async fn options(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
-    let model = blocking(move || match chosen_model(&app) {
+    let model = blocking(move || match chosen_model(&app)? {
         Some(name) => Ok(name),
         None => Ok(ChosenModel::default_of(&app.models)?.name),
     });

@@ -1,6 +1,6 @@
 //! Model files by ComfyUI's folders.
 
-use super::blocking;
+use super::{blocking, unpacking};
 use crate::app::App;
 use crate::error::Refused;
 use crate::models::Models;
@@ -104,7 +104,7 @@ pub(crate) async fn preview(
     State(app): State<Arc<App>>,
     Path((folder, index, file)): Path<(String, usize, String)>,
 ) -> Result<Response, Refused> {
-    let webp = blocking(move || {
+    let webp = unpacking(&app, move |app| {
         let paths = app.models.paths(&folder);
         let base = paths.get(index).ok_or_else(no_folder)?;
         let base = std::fs::canonicalize(base).map_err(|_| no_folder())?;

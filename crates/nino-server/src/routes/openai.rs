@@ -1,25 +1,24 @@
 //! OpenAI's image calls. Beside its own fields a request may have `seed`, `steps`, `cfg_scale`,
 //! `guidance` and `negative_prompt`.
 
-use super::{Routes, blocking, json};
+use super::{Routes, blocking, json, unpacking};
 use crate::app::App;
 use crate::chosen;
 use crate::error::{Body, Refused};
-use crate::folders;
 use crate::job::now;
-use crate::recipe::{self, Made, Recipe, Start, keep_input};
-use crate::routes::view::find_made;
-use axum::Json;
-use axum::Router;
+use crate::pictures;
+use crate::recipe::{self, Inputs, Made, Recipe, Start};
+use crate::routes::bodies::Room;
+use crate::routes::view::read_made;
 use axum::body::Bytes;
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{Multipart, State};
 use axum::http::header::{HOST, HeaderMap};
 use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use nino_engine::Picture;
-use nino_engine::media::{Limits, load_with_alpha};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -81,10 +80,11 @@ async fn generations(
 
 async fn edits(
     State(app): State<Arc<App>>,
+    Extension(room): Extension<Room>,
     headers: HeaderMap,
     form: Result<Multipart, MultipartRejection>,
 ) -> Result<Json<Value>, Refused> {
-    from_form(&app, &headers, form, EDIT)
+    from_form(&app, &room, &headers, form, EDIT)
         .await
         .map(Json)
         .map_err(told)
@@ -92,10 +92,11 @@ async fn edits(
 
 async fn variations(
     State(app): State<Arc<App>>,
+    Extension(room): Extension<Room>,
     headers: HeaderMap,
     form: Result<Multipart, MultipartRejection>,
 ) -> Result<Json<Value>, Refused> {
-    from_form(&app, &headers, form, VARIATION)
+    from_form(&app, &room, &headers, form, VARIATION)
         .await
         .map(Json)
         .map_err(told)
@@ -146,6 +147,7 @@ fn recipe_of(body: &Map<String, Value>) -> Result<Recipe, Refused> {
 
 async fn from_form(
     app: &Arc<App>,
+    room: &Room,
     headers: &HeaderMap,
     form: Result<Multipart, MultipartRejection>,
     denoise: f64,
@@ -172,8 +174,9 @@ async fn from_form(
     }
     let image = image.ok_or_else(|| Refused::bad("image is missing"))?;
     let mut recipe = recipe_of(&body)?;
-    let kept = Arc::clone(app);
-    let start = blocking(move || start(&kept, &image, mask.as_deref(), denoise)).await?;
+    let start = unpacking(app, move |app| start(app, &image, mask.as_deref(), denoise)).await?;
+    // The form's parts are files now.
+    room.leave();
     recipe.size = recipe.size.or(start.1);
     recipe.start = Some(start.0);
     answer(app, recipe, &body, headers).await
@@ -188,27 +191,26 @@ fn start(
     denoise: f64,
 ) -> Result<(Start, Option<(usize, usize)>), Refused> {
     let load = |bytes: &[u8]| {
-        let name = keep_input(app, bytes)?;
-        let path = folders::file(&app.folders.input, &[&name])?;
-        let loaded = load_with_alpha(&path, &Limits::default());
-        let loaded = loaded.map_err(|e| {
-            // Nobody would ever use it.
-            let _ = std::fs::remove_file(&path);
-            Refused::bad(e.to_string())
-        })?;
-        Ok::<_, Refused>((name, loaded))
+        let loaded = pictures::unpacked(&app.folders, bytes);
+        loaded.map_err(|e| Refused::bad(e.to_string()))
     };
-    let (name, (picture, alpha)) = load(image)?;
-    let alpha = match mask {
-        Some(mask) => load(mask)?.1.1,
-        None => alpha,
-    };
+    let (picture, alpha) = load(image)?;
+    let of_mask = mask.map(load).transpose()?;
+    let alpha = of_mask
+        .as_ref()
+        .map_or(alpha.as_ref(), |(_, alpha)| alpha.as_ref());
     let alpha = alpha.filter(|alpha| !alpha.is_empty());
+    if of_mask.is_some() && alpha.is_none() {
+        let text = "the mask is clear nowhere, and what is clear in it is painted";
+        return Err(Refused::bad(text));
+    }
+    let mut inputs = Inputs::default();
+    let name = inputs.keep(app, image)?;
     let mask = alpha.map(|alpha| {
         let grey = alpha.values.iter().flat_map(|v| [*v; 3]);
         let grey: Vec<f32> = grey.collect();
         let picture = Picture::from_unit(alpha.width, alpha.height, &grey);
-        keep_input(app, &nino_engine::media::png(&picture))
+        inputs.keep(app, &nino_engine::media::png(&picture))
     });
     let mask = mask.transpose()?;
     let whole = |side: usize| (side / 8 * 8).max(8);
@@ -216,6 +218,7 @@ fn start(
         image: name,
         denoise: if mask.is_some() { 1.0 } else { denoise },
         mask,
+        inputs: Arc::new(inputs),
     };
     Ok((start, Some((whole(picture.width), whole(picture.height)))))
 }
@@ -247,7 +250,7 @@ async fn answer(
                 );
                 return Ok(json!({ "url": url, "revised_prompt": prompt }));
             }
-            let bytes = find_made(&app, file)?;
+            let bytes = read_made(&app, file)?;
             Ok(json!({ "b64_json": BASE64.encode(bytes), "revised_prompt": prompt }))
         });
         let data = each.collect::<Result<Vec<Value>, Refused>>()?;

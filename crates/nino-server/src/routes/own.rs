@@ -2,11 +2,12 @@
 //! pictures that were made.
 
 use super::prompt::checked;
-use super::{Routes, blocking, json};
+use super::{Routes, blocking, json, unpacking};
 use crate::app::App;
 use crate::chosen::ChosenModel;
 use crate::error::Refused;
-use crate::{folders, gallery, pictures, plan};
+use crate::plan::{self, Key};
+use crate::{folders, gallery, pictures};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::Response;
@@ -61,19 +62,21 @@ async fn status(State(app): State<Arc<App>>) -> Json<Value> {
 
 /// What a graph needs on each device.
 async fn needs(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
-    let mut body = json(&body)?;
-    let needs = blocking(move || {
+    let own = Arc::clone(&app);
+    let (key, graph) = blocking(move || {
+        let mut body = json(&body)?;
         let prompt = body["prompt"].take();
-        let limits = &app.config.settings.limits;
+        let limits = &own.config.settings.limits;
         let graph = Graph::from_value(prompt.clone(), limits);
         let graph = graph.map_err(|e| Refused::bad(e.to_string()))?;
-        let checked = checked(&app, &graph, None, limits)?;
-        let needs = plan::needs(&app, &prompt, &checked);
-        let each = needs.iter().zip(&app.stores);
-        let each = each.map(|(need, store)| need.to_json(store.device().budget().total));
-        Ok(each.collect::<Vec<_>>())
-    });
-    Ok(Json(json!({ "devices": needs.await? })))
+        let checked = checked(&own, &graph, None, limits)?;
+        Ok((Key::of(&prompt, &checked), Arc::new(checked)))
+    })
+    .await?;
+    let needs = plan::needs(&app, key, &graph).await?;
+    let each = needs.iter().zip(&app.stores);
+    let each = each.map(|(need, store)| need.to_json(store.device().budget().total));
+    Ok(Json(json!({ "devices": each.collect::<Vec<_>>() })))
 }
 
 #[derive(Deserialize)]
@@ -199,7 +202,7 @@ async fn thumb(
     State(app): State<Arc<App>>,
     Query(name): Query<PictureName>,
 ) -> Result<Response<Body>, Refused> {
-    let jpeg = blocking(move || {
+    let jpeg = unpacking(&app, move |app| {
         let path = folders::file(&app.folders.output, &[&name.subfolder, &name.filename])?;
         let unreadable = |e: nino_engine::media::MediaError| Refused::bad(e.to_string());
         let picture = load_picture(&path, &Limits::default()).map_err(unreadable)?;

@@ -6,14 +6,15 @@ use crate::error::{Body, Refused};
 use crate::host::ServerHost;
 use crate::job::{Ended, Item, Job, Outcome, now, number};
 use crate::journal::STARTS;
-use crate::plan::{self, Need};
+use crate::plan::{self, Key, Need};
+use crate::queue::{LARGEST_NUMBER, Refusal};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use nino_engine::ErrorKind;
 use nino_workflow::summary::Summary;
-use nino_workflow::{Checked, Graph, Limits, check_outputs};
+use nino_workflow::{Checked, Graph, Limits, check_outputs, json_bytes};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -48,7 +49,8 @@ pub(crate) struct Queued {
 }
 
 pub(crate) async fn post(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Refused> {
-    let queued = blocking(move || submit(&app, read(json(&body)?)?)).await?;
+    let submission = blocking(move || read(json(&body)?)).await?;
+    let queued = submit(&app, submission, |queued| queued).await?;
     Ok(Json(json!({
         "prompt_id": queued.item.id,
         "number": number(queued.item.number),
@@ -71,7 +73,13 @@ fn read(mut body: Value) -> Result<Submission, Refused> {
         Some(id) => Some(prompt_id(id)?),
     };
     let place = match (body.get("number").and_then(Value::as_f64), &body["front"]) {
-        (Some(number), _) if number.is_finite() => QueuePlace::Number(number),
+        (Some(number), _) if number.abs() <= LARGEST_NUMBER => QueuePlace::Number(number),
+        (Some(number), _) => {
+            let details = format!("{number} is not from -{LARGEST_NUMBER} to {LARGEST_NUMBER}");
+            let message = "The number is too large";
+            let status = StatusCode::BAD_REQUEST;
+            return Err(Refused::prompt(status, "invalid_number", message, &details));
+        }
         (_, front) if *front == true => QueuePlace::Front,
         _ => QueuePlace::Behind,
     };
@@ -115,21 +123,75 @@ pub(super) fn prompt_id(id: &Value) -> Result<String, Refused> {
     }
 }
 
-/// Checks a graph and puts it into the queue.
-pub(crate) fn submit(app: &App, submission: Submission) -> Result<Queued, Refused> {
+/// A graph that was checked.
+struct Prepared {
+    submission: Submission,
+    /// Bytes of what is kept of it.
+    bytes: usize,
+    graph: Arc<Checked>,
+    models: String,
+    nodes: usize,
+    key: Key,
+}
+
+/// Checks a graph and puts it into the queue. Nothing is queued for a client that leaves before.
+///
+/// `hold` is given what is in the queue before anything else is done, so that it is not lost where
+/// the client leaves at that moment.
+pub(crate) async fn submit<T: Send + 'static>(
+    app: &Arc<App>,
+    submission: Submission,
+    hold: impl FnOnce(Queued) -> T + Send + 'static,
+) -> Result<T, Refused> {
+    let own = Arc::clone(app);
+    let prepared = blocking(move || prepare(&own, submission)).await?;
+    let needs = plan::needs(app, prepared.key, &prepared.graph).await?;
+    let own = Arc::clone(app);
+    blocking(move || enqueue(&own, prepared, &needs).map(hold)).await
+}
+
+fn prepare(app: &App, mut submission: Submission) -> Result<Prepared, Refused> {
     let invalid = |e: nino_workflow::GraphError| {
         let details = e.to_string();
-        Refused::prompt(
-            StatusCode::BAD_REQUEST,
-            "invalid_prompt",
-            "Cannot read prompt",
-            &details,
-        )
+        let status = match e {
+            nino_workflow::GraphError::Bytes { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Refused::prompt(status, "invalid_prompt", "Cannot read prompt", &details)
     };
+    submission.extra.retain(|key, _| !SECRETS.contains(&&**key));
+    let extra = submission.extra.iter();
+    let extra: usize = extra
+        .map(|(key, value)| key.len() + json_bytes(value))
+        .sum();
+    let bytes = json_bytes(&submission.prompt) + extra;
     let limits = &app.config.settings.limits;
+    if bytes > limits.bytes {
+        return Err(invalid(nino_workflow::GraphError::Bytes {
+            found: bytes,
+            most: limits.bytes,
+        }));
+    }
     let graph = Graph::from_value(submission.prompt.clone(), limits).map_err(invalid)?;
     let checked = checked(app, &graph, submission.targets.as_deref(), limits)?;
-    let fits = admit(app, &submission.prompt, &checked)?;
+    Ok(Prepared {
+        bytes,
+        models: models(&graph),
+        nodes: graph.iter().count(),
+        key: Key::of(&submission.prompt, &checked),
+        graph: Arc::new(checked),
+        submission,
+    })
+}
+
+fn enqueue(app: &App, prepared: Prepared, needs: &[Need]) -> Result<Queued, Refused> {
+    let fits = admit(app, needs)?;
+    let Prepared {
+        submission,
+        graph: checked,
+        nodes,
+        ..
+    } = prepared;
     let id = match submission.id {
         Some(id) if app.queue.is_active(&id) => {
             let details = "a job of this id is in the queue";
@@ -146,7 +208,6 @@ pub(crate) fn submit(app: &App, submission: Submission) -> Result<Queued, Refuse
         None => uuid::Uuid::new_v4().to_string(),
     };
     let mut extra = submission.extra;
-    extra.retain(|key, _| !SECRETS.contains(&&**key));
     extra.insert("create_time".to_owned(), json!(now()));
     if let Some(client) = &submission.client {
         extra.insert("client_id".to_owned(), json!(client));
@@ -166,13 +227,19 @@ pub(crate) fn submit(app: &App, submission: Submission) -> Result<Queued, Refuse
     let job = Job {
         item: Arc::clone(&item),
         graph: checked,
-        models: models(&graph),
+        models: prepared.models,
+        bytes: prepared.bytes,
+        overtaken: 0,
         fits,
     };
-    let (id, nodes) = (item.id.clone(), graph.iter().count());
-    app.queue.put(job).map_err(|_| {
-        let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the queue is full");
-        Refused::prompt(status, "queue_full", text, text)
+    let id = item.id.clone();
+    app.queue.put(job).map_err(|refusal| match refusal {
+        Refusal::Full => {
+            let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the queue is full");
+            let details = "too many jobs wait, or too large ones: try again when some have ended";
+            Refused::prompt(status, "queue_full", text, details)
+        }
+        Refusal::Journal(error) => error.into(),
     })?;
     tracing::info!(job = %id, nodes, waiting = app.queue.remaining(), "queued");
     app.tell_status();
@@ -180,8 +247,7 @@ pub(crate) fn submit(app: &App, submission: Submission) -> Result<Queued, Refuse
 }
 
 /// Which devices a graph fits. A graph that fits none is refused, with the numbers.
-fn admit(app: &App, prompt: &Value, graph: &Checked) -> Result<Vec<bool>, Refused> {
-    let needs = plan::needs(app, prompt, graph);
+fn admit(app: &App, needs: &[Need]) -> Result<Vec<bool>, Refused> {
     if needs.iter().any(Need::fits) {
         return Ok(needs.iter().map(Need::fits).collect());
     }
@@ -251,15 +317,20 @@ pub(crate) fn restore(app: &App) {
                 .map_err(|e| e.to_string())
         });
         match checked {
-            Ok((graph, checked)) => match admit(app, &item.prompt, &checked) {
-                Ok(fits) => app.queue.restore(Job {
-                    models: models(&graph),
-                    graph: checked,
-                    fits,
-                    item,
-                }),
-                Err(_) => fail(app, &item, "the job does not fit into memory any more"),
-            },
+            Ok((graph, checked)) => {
+                let key = Key::of(&item.prompt, &checked);
+                match admit(app, &plan::needs_at_start(app, key, &checked)) {
+                    Ok(fits) => app.queue.restore(Job {
+                        models: models(&graph),
+                        graph: Arc::new(checked),
+                        bytes: json_bytes(&item.prompt) + json_bytes(&item.extra),
+                        overtaken: 0,
+                        fits,
+                        item,
+                    }),
+                    Err(_) => fail(app, &item, "the job does not fit into memory any more"),
+                }
+            }
             Err(why) => fail(app, &item, &why),
         }
     }

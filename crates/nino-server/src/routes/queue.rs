@@ -48,7 +48,14 @@ pub(super) fn ids(list: &Value) -> Option<Vec<String>> {
 pub(crate) async fn interrupt(State(app): State<Arc<App>>, body: Bytes) {
     // The body may be anything, as ComfyUI has it.
     let body = json(&body).unwrap_or_default();
-    app.queue.interrupt(body["prompt_id"].as_str());
+    match &body["prompt_id"] {
+        // What Python takes for nothing is no id.
+        Value::Null | Value::Bool(false) => app.queue.interrupt(None),
+        Value::String(id) if id.is_empty() => app.queue.interrupt(None),
+        Value::String(id) => app.queue.interrupt(Some(id)),
+        // No job has such an id.
+        _ => false,
+    };
 }
 
 pub(crate) async fn free(State(app): State<Arc<App>>, body: Bytes) -> Result<(), Refused> {

@@ -1,9 +1,10 @@
 //! Pictures and masks that clients bring.
 
-use super::blocking;
+use super::{blocking, unpacking};
 use crate::app::App;
 use crate::error::Refused;
 use crate::folders::{self, Folders};
+use crate::names::Taken;
 use crate::pictures;
 use axum::Json;
 use axum::body::Bytes;
@@ -13,7 +14,7 @@ use nino_engine::media::{Limits, PictureOptions, load_with_alpha, read_text};
 use nino_files::AtomicFile;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// The longest text of a form.
 const LONGEST_TEXT: usize = 64 << 10;
@@ -86,9 +87,9 @@ pub(crate) async fn mask(
     parts: Multipart,
 ) -> Result<Json<Value>, Refused> {
     let form = form(parts).await?;
-    let saved = blocking(move || {
-        let bytes = masked(&app, &form)?;
-        save(&app, &form, &bytes)
+    let saved = unpacking(&app, move |app| {
+        let bytes = masked(app, &form)?;
+        save(app, &form, &bytes)
     });
     Ok(Json(saved.await?))
 }
@@ -102,23 +103,33 @@ fn save(app: &App, form: &Form, bytes: &[u8]) -> Result<Value, Refused> {
     if form.name.contains('/') {
         return Err(Refused::bad("the name of a file has no folders in it"));
     }
-    let naming = app.naming.lock();
-    let _naming = naming.unwrap_or_else(PoisonError::into_inner);
-    let (name, path) = free_name(base, form, bytes)?;
+    let (name, place) = free_name(app, base, form, bytes)?;
     let failed = |e: &dyn std::fmt::Display| {
         let text = format!("the file cannot be written: {e}");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, text)
     };
-    if let Some(path) = path {
+    if let Some(Place { path, .. }) = &place {
         let folder = path.parent().unwrap_or(base);
         std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;
-        AtomicFile::replace(&path, bytes).map_err(|e| failed(&e))?;
+        AtomicFile::replace(path, bytes).map_err(|e| failed(&e))?;
     }
     Ok(json!({ "name": name, "subfolder": form.subfolder, "type": kind }))
 }
 
-/// The name that a file gets, and its path; no path where the same bytes are there already.
-fn free_name(base: &Path, form: &Form, bytes: &[u8]) -> Result<(String, Option<PathBuf>), Refused> {
+/// Where a file is written.
+struct Place<'a> {
+    path: PathBuf,
+    /// Its name is nobody else's meanwhile; `None` where it may replace another file.
+    _taken: Option<Taken<'a>>,
+}
+
+/// The name that a file gets, and its place; no place where the same bytes are there already.
+fn free_name<'a>(
+    app: &'a App,
+    base: &Path,
+    form: &Form,
+    bytes: &[u8],
+) -> Result<(String, Option<Place<'a>>), Refused> {
     let (stem, extension) = match form.name.rsplit_once('.') {
         Some((stem, extension)) => (stem, format!(".{extension}")),
         None => (&*form.name, String::new()),
@@ -129,8 +140,13 @@ fn free_name(base: &Path, form: &Form, bytes: &[u8]) -> Result<(String, Option<P
             i => format!("{stem} ({i}){extension}"),
         };
         let path = folders::below(base, &[&form.subfolder, &name])?;
-        if form.overwrite || !path.exists() {
-            return Ok((name, Some(path)));
+        let taken = app.names.take(&path);
+        if form.overwrite || taken.is_some() {
+            let place = Place {
+                path,
+                _taken: taken,
+            };
+            return Ok((name, Some(place)));
         }
         let size = std::fs::metadata(&path).map_or(0, |about| about.len());
         if size == bytes.len() as u64 && std::fs::read(&path).is_ok_and(|found| found == bytes) {
@@ -156,14 +172,7 @@ fn masked(app: &App, form: &Form) -> Result<Vec<u8>, Refused> {
     let unreadable = |e: &dyn std::fmt::Display| Refused::bad(e.to_string());
     let limits = Limits::default();
     let (picture, _) = load_with_alpha(&path, &limits).map_err(|e| unreadable(&e))?;
-    // Pictures are read from files, whose formats are told by their bytes.
-    let brought = app
-        .folders
-        .temp
-        .join(format!("mask-{}", uuid::Uuid::new_v4()));
-    AtomicFile::replace(&brought, &form.bytes).map_err(|e| unreadable(&e))?;
-    let mask = load_with_alpha(&brought, &limits);
-    let _ = std::fs::remove_file(&brought);
+    let mask = pictures::unpacked(&app.folders, &form.bytes);
     let (_, mask) = mask.map_err(|e| unreadable(&e))?;
     let mask = mask.ok_or_else(|| Refused::bad("the mask has no transparency"))?;
     let keywords = ["prompt", "workflow", "parameters"];

@@ -14,6 +14,7 @@ use axum::http::{Response, StatusCode};
 use nino_files::AtomicFile;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::io::ErrorKind;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -27,13 +28,24 @@ fn failed(error: &dyn std::fmt::Display) -> Refused {
     Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-pub(super) fn read_settings(app: &App) -> Map<String, Value> {
-    let bytes = std::fs::read(app.folders.user.join(SETTINGS)).unwrap_or_default();
-    serde_json::from_slice(&bytes).unwrap_or_default()
+/// The user's settings. A file that cannot be read is an error: who wrote settings into an empty
+/// one would lose all others.
+pub(super) fn read_settings(app: &App) -> Result<Map<String, Value>, Refused> {
+    let path = app.folders.user.join(SETTINGS);
+    let unread = |e: &dyn std::fmt::Display| {
+        let path = path.display();
+        let text = format!("the settings in {path} cannot be read: {e}; mend or remove the file");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    };
+    match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| unread(&e)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(Map::new()),
+        Err(e) => Err(unread(&e)),
+    }
 }
 
 pub(crate) async fn settings(State(app): State<Arc<App>>) -> Result<Json<Value>, Refused> {
-    let mut settings = blocking(move || Ok(read_settings(&app))).await?;
+    let mut settings = blocking(move || read_settings(&app)).await?;
     // A new user of ComfyUI's page is shown its templates, of which there are none here.
     settings
         .entry("Comfy.TutorialCompleted")
@@ -45,7 +57,7 @@ pub(crate) async fn setting(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Refused> {
-    let mut settings = blocking(move || Ok(read_settings(&app))).await?;
+    let mut settings = blocking(move || read_settings(&app)).await?;
     Ok(Json(settings.remove(&id).unwrap_or_default()))
 }
 
@@ -70,9 +82,9 @@ pub(super) async fn change_settings(
     changes: Map<String, Value>,
 ) -> Result<(), Refused> {
     blocking(move || {
-        let naming = app.naming.lock();
-        let _naming = naming.unwrap_or_else(PoisonError::into_inner);
-        let mut settings = read_settings(&app);
+        let held = app.settings.lock();
+        let _held = held.unwrap_or_else(PoisonError::into_inner);
+        let mut settings = read_settings(&app)?;
         settings.extend(changes);
         let text = Value::Object(settings).to_string();
         let path = app.folders.user.join(SETTINGS);

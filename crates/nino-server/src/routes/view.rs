@@ -3,7 +3,7 @@
 
 mod part;
 
-use super::blocking;
+use super::{blocking, unpacking};
 use crate::app::App;
 use crate::error::Refused;
 use crate::folders::{self, Folders};
@@ -37,26 +37,32 @@ pub(crate) struct Asked {
     channel: Option<String>,
 }
 
+impl Asked {
+    /// Whether the file itself is not what is asked for.
+    fn is_another_form(&self) -> bool {
+        self.preview.is_some() || matches!(self.channel.as_deref(), Some("rgb" | "a"))
+    }
+}
+
 pub(crate) async fn view(
     State(app): State<Arc<App>>,
     Query(asked): Query<Asked>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Refused> {
+    let own = Arc::clone(&app);
     let (asked, path) = blocking(move || {
-        let path = find(&app, &asked)?;
+        let path = find(&own, &asked)?;
         Ok((asked, path))
     })
     .await?;
-    let made = blocking({
-        let path = path.clone();
-        move || made(&asked, &path)
-    });
     let name = path
         .file_name()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    if let Some((kind, bytes)) = made.await? {
+    if asked.is_another_form() {
+        let path = path.clone();
+        let (kind, bytes) = unpacking(&app, move |_| made(&asked, &path)).await?;
         let length = bytes.len() as u64;
         return Ok(reply(&name, kind, length, Body::from(bytes)));
     }
@@ -108,19 +114,13 @@ fn find(app: &App, asked: &Asked) -> Result<PathBuf, Refused> {
 }
 
 /// The bytes of a file as history names it.
-pub(crate) fn find_made(app: &App, file: &serde_json::Value) -> Result<Vec<u8>, Refused> {
-    let text = |key: &str| file[key].as_str().unwrap_or_default();
-    let base = app.folders.of_type(text("type"));
-    let gone = || Refused::not_found("the picture is not there any more");
-    let path = folders::file(
-        base.ok_or_else(gone)?,
-        &[text("subfolder"), text("filename")],
-    )?;
-    std::fs::read(path).map_err(|_| gone())
+pub(crate) fn read_made(app: &App, file: &serde_json::Value) -> Result<Vec<u8>, Refused> {
+    let path = folders::find_made(&app.folders, file)?;
+    std::fs::read(path).map_err(|_| Refused::not_found("the picture is not there any more"))
 }
 
-/// A picture in another form, where one is asked for.
-fn made(asked: &Asked, path: &Path) -> Result<Option<(&'static str, Vec<u8>)>, Refused> {
+/// A picture in the form that is asked for: a preview, or some of its channels.
+fn made(asked: &Asked, path: &Path) -> Result<(&'static str, Vec<u8>), Refused> {
     let load = || -> Result<(Picture, Option<Mask>), Refused> {
         load_with_alpha(path, &Limits::default()).map_err(|e| Refused::bad(e.to_string()))
     };
@@ -142,31 +142,25 @@ fn made(asked: &Asked, path: &Path) -> Result<Option<(&'static str, Vec<u8>)>, R
             ..PictureOptions::default()
         };
         let bytes = pictures::encode_with(&picture, extension, &options);
-        return Ok(Some((kind, bytes.map_err(failed)?)));
+        return Ok((kind, bytes.map_err(failed)?));
     }
     let clear = |picture: &Picture| Mask {
         width: picture.width,
         height: picture.height,
         values: vec![0.0; picture.width * picture.height],
     };
-    match asked.channel.as_deref() {
-        Some("rgb") => {
-            let (picture, _) = load()?;
-            Ok(Some(("image/png", nino_engine::media::png(&picture))))
-        }
-        Some("a") => {
-            let (picture, alpha) = load()?;
-            let alpha = alpha.unwrap_or_else(|| clear(&picture));
-            let black = Picture::new(picture.width, picture.height);
-            let options = PictureOptions {
-                opacity: Some(&pictures::opacity(&black, &alpha)),
-                ..PictureOptions::default()
-            };
-            let png = pictures::encode_with(&black, "png", &options);
-            Ok(Some(("image/png", png.map_err(failed)?)))
-        }
-        _ => Ok(None),
+    let (picture, alpha) = load()?;
+    if asked.channel.as_deref() == Some("rgb") {
+        return Ok(("image/png", nino_engine::media::png(&picture)));
     }
+    let alpha = alpha.unwrap_or_else(|| clear(&picture));
+    let black = Picture::new(picture.width, picture.height);
+    let options = PictureOptions {
+        opacity: Some(&pictures::opacity(&black, &alpha)),
+        ..PictureOptions::default()
+    };
+    let png = pictures::encode_with(&black, "png", &options);
+    Ok(("image/png", png.map_err(failed)?))
 }
 
 /// A file of `length` bytes, or a part of it.

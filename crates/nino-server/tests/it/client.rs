@@ -25,24 +25,24 @@ pub(crate) fn start() -> Running {
     start_with(tempfile::tempdir().unwrap(), |_| {})
 }
 
-/// A server in this folder, with changes.
-pub(crate) fn start_with(data: TempDir, change: impl FnOnce(&mut Config)) -> Running {
+/// What a server in this folder is told.
+pub(crate) fn config(data: &Path) -> Config {
     let choice = DeviceChoice {
         device: Some(DeviceName::Cpu),
         ..DeviceChoice::default()
     };
-    let mut config = Config {
+    Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         token: None,
         hosts: Vec::new(),
         origins: Vec::new(),
         place: Place {
-            data: data.path().to_owned(),
+            data: data.to_owned(),
             // Unpacked once for all tests.
             cache: Path::new(env!("CARGO_TARGET_TMPDIR")).to_owned(),
         },
         library: Library::new(LibraryPaths {
-            models: vec![data.path().join("models")],
+            models: vec![data.join("models")],
             ..LibraryPaths::default()
         }),
         downloads: None,
@@ -53,7 +53,12 @@ pub(crate) fn start_with(data: TempDir, change: impl FnOnce(&mut Config)) -> Run
         keep_alive: None,
         grace: Duration::from_millis(100),
         version: "test",
-    };
+    }
+}
+
+/// A server in this folder, with changes.
+pub(crate) fn start_with(data: TempDir, change: impl FnOnce(&mut Config)) -> Running {
+    let mut config = config(data.path());
     change(&mut config);
     let server = Server::bind(config).unwrap();
     let (address, stop) = (server.address(), server.stopper());

@@ -133,6 +133,9 @@ fn what_is_wrong_is_told_as_comfyui_does() {
         answer.json()
     };
     assert_eq!(refused(json!({}))["error"]["type"], "no_prompt");
+    // Behind such a number there is no other one.
+    let number = json!({ "prompt": graph(1, 1), "number": 1e300 });
+    assert_eq!(refused(number)["error"]["type"], "invalid_number");
     let id = json!({ "prompt": graph(1, 1), "prompt_id": "7B1C3C50-0000-4000-8000-000000000000" });
     assert_eq!(refused(id)["error"]["type"], "invalid_prompt_id");
     let mut unknown = graph(1, 1);
@@ -214,7 +217,11 @@ fn the_queue_is_listed_changed_and_interrupted() {
     assert_eq!(jobs["pagination"]["total"], 4);
     server.post("/queue", &json!({ "delete": [third] }));
     // Another job's id interrupts nothing.
-    server.post("/interrupt", &json!({ "prompt_id": second }));
+    for other in [json!(second), json!(5), json!(["x"])] {
+        server.post("/interrupt", &json!({ "prompt_id": other }));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(server.json("/queue")["queue_running"][0][1], long.as_str());
     assert_eq!(server.json(&format!("/history/{long}")), json!({}));
     server.post("/interrupt", &json!({ "prompt_id": long }));
     let entry = server.wait(&long);

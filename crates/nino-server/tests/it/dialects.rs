@@ -88,6 +88,73 @@ fn openai_makes_edits_and_varies() {
     }
 }
 
+/// How many inputs of requests are there.
+fn kept(server: &Running) -> usize {
+    let folder = std::fs::read_dir(server.data.path().join("input/api"));
+    folder.map_or(0, std::iter::Iterator::count)
+}
+
+/// A picture that came in a request is there as long as its jobs, also where it comes to none.
+#[test]
+fn inputs_of_requests_go_with_their_jobs() {
+    let data = tempfile::tempdir().unwrap();
+    models::put(data.path(), "tiny.safetensors", "tiny_sd1");
+    // As a server leaves them that is killed, and what is not a server's.
+    let folder = data.path().join("input/api");
+    std::fs::create_dir_all(&folder).unwrap();
+    let left = "0b8a2e6e-3c1f-4a57-9d52-8a9a1a6f2f11.png";
+    for name in [left, "mine.png"] {
+        std::fs::write(folder.join(name), png()).unwrap();
+    }
+    let server = start_with(data, |_| {});
+    assert!(!folder.join(left).exists());
+    std::fs::remove_file(folder.join("mine.png")).unwrap();
+    let picture = BASE64.encode(png());
+    let body = json!({ "init_images": [picture], "mask": picture, "prompt": "x", "steps": 1,
+                       "override_settings": { "sd_model_checkpoint": "tiny" } });
+    let made = server.post("/sdapi/v1/img2img", &body);
+    assert_eq!(made.status, 200);
+    // As A1111, pictures are not sent back.
+    assert_eq!(made.json()["parameters"]["init_images"], Value::Null);
+    assert_eq!(kept(&server), 0);
+    let mut wrong = body.clone();
+    wrong["prompt"] = json!("<lora:none:1>");
+    assert_eq!(server.post("/sdapi/v1/img2img", &wrong).status, 400);
+    wrong["mask"] = json!("aGk=");
+    assert_eq!(server.post("/sdapi/v1/img2img", &wrong).status, 422);
+    let body = json!({ "image": picture, "upscaling_resize": 2 });
+    assert_eq!(
+        server.post("/sdapi/v1/extra-single-image", &body).status,
+        200
+    );
+    let fields = [("model", "tiny"), ("steps", "1")];
+    let varied = server.upload("/v1/images/variations", "a.png", &png(), &fields);
+    assert_eq!(varied.status, 200);
+    assert_eq!(kept(&server), 0);
+}
+
+/// A mask that says nothing of where to paint is not taken for a whole picture.
+#[test]
+fn a_mask_that_is_clear_nowhere_is_refused() {
+    let server = with_tiny();
+    let part = |name: &str, bytes: &[u8]| {
+        let head = format!(
+            "--XX\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"a.png\"\r\n\r\n"
+        );
+        [head.as_bytes(), bytes, b"\r\n"].concat()
+    };
+    let body = [
+        part("image", &png()),
+        part("mask", &png()),
+        b"--XX--\r\n".to_vec(),
+    ];
+    let kind = "multipart/form-data; boundary=XX";
+    let refused = server.send("/v1/images/edits", kind, &body.concat());
+    assert_eq!(refused.status, 400);
+    let message = refused.json()["error"]["message"].to_string();
+    assert!(message.contains("clear nowhere"), "{message}");
+}
+
 #[test]
 fn openai_says_what_is_wrong() {
     let server = start();
@@ -111,8 +178,7 @@ fn openai_says_what_is_wrong() {
     // A picture that is none is not kept.
     let refused = server.upload("/v1/images/edits", "a.png", b"none", &[("prompt", "x")]);
     assert_eq!(refused.status, 400);
-    let kept = std::fs::read_dir(server.data.path().join("input/api")).unwrap();
-    assert_eq!(kept.count(), 0);
+    assert_eq!(kept(&server), 0);
     // Seeds have up to 64 bits.
     let seed = (1_u64 << 60) + 1;
     let body = json!({ "prompt": "x", "size": "64x64", "steps": 1, "seed": seed });
@@ -124,19 +190,30 @@ fn openai_says_what_is_wrong() {
 fn a1111_takes_numbers_in_every_form() {
     let server = start();
     let body = json!({ "prompt": "x", "width": "64", "height": 64.0, "steps": "1" });
-    let made = server.post("/sdapi/v1/txt2img", &body).json();
-    assert_eq!(size_of(&made["images"][0]), (64, 64));
+    for seed in [json!(5), json!(5.0), json!("5")] {
+        let mut body = body.clone();
+        body["seed"] = seed;
+        let made = server.post("/sdapi/v1/txt2img", &body).json();
+        assert_eq!(size_of(&made["images"][0]), (64, 64));
+        let info: Value = serde_json::from_str(made["info"].as_str().unwrap()).unwrap();
+        assert_eq!(info["seed"], 5, "{}", body["seed"]);
+    }
     for (name, value) in [
         ("width", json!(-64)),
         ("steps", json!("many")),
         ("batch_size", json!(65)),
         ("cfg_scale", json!([])),
+        ("seed", json!(5.5)),
     ] {
         let mut wrong = body.clone();
         wrong[name] = value;
         let refused = server.post("/sdapi/v1/txt2img", &wrong);
         assert_eq!(refused.status, 422, "{name}");
     }
+    let mut wrong = body.clone();
+    (wrong["enable_hr"], wrong["hr_scale"]) = (json!(true), json!(1e30));
+    wrong["hr_upscaler"] = json!("Lanczos");
+    assert_eq!(server.post("/sdapi/v1/txt2img", &wrong).status, 422);
 }
 
 #[test]
@@ -257,6 +334,9 @@ fn a1111_lists_and_interrupts() {
             "/nino/model",
             "/nino/picture",
             "/nino/thumb",
+            // There are none.
+            "/api/assets",
+            "/api/tags",
         ];
         let is_plain = !path.contains('{') && !wants_more.contains(&&**path);
         if methods.get("get").is_some() && is_plain {
@@ -291,11 +371,11 @@ fn a1111_makes_pictures_larger() {
     let image = BASE64.encode(nino_engine::media::png(&picture));
     for (upscaler, more, wanted) in [
         ("4x-Small", json!({ "upscaling_resize": 4 }), (64, 48)),
-        ("4x-Small", json!({ "upscaling_resize": 2 }), (32, 24)),
+        ("4x-Small", json!({ "upscaling_resize": "2" }), (32, 24)),
         ("Lanczos", json!({ "upscaling_resize": 3 }), (48, 36)),
         (
             "None",
-            json!({ "resize_mode": 1, "upscaling_resize_w": 20, "upscaling_resize_h": 10 }),
+            json!({ "resize_mode": "1", "upscaling_resize_w": 20.0, "upscaling_resize_h": "10" }),
             (20, 10),
         ),
     ] {

@@ -1,6 +1,7 @@
 //! Requests that mean harm, or are broken.
 
-use crate::client::{graph, start, start_with};
+use crate::client::{config, graph, start, start_with};
+use nino_server::{Server, ServerError};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -262,4 +263,53 @@ fn a_connected_client_costs_little_memory() {
     println!("{each} bytes a client");
     assert!(each < 48 << 10, "{each} bytes a client");
     drop((first, more));
+}
+
+/// An empty token would be one that everybody has.
+#[test]
+fn an_empty_token_is_refused() {
+    for token in ["", " \t"] {
+        let data = tempfile::tempdir().unwrap();
+        let mut config = config(data.path());
+        config.token = Some(token.to_owned());
+        let error = Server::bind(config).err();
+        assert!(matches!(error, Some(ServerError::EmptyToken)), "{token:?}");
+    }
+}
+
+/// A number that anybody may have uploaded does not make the numbers begin anew.
+#[test]
+fn a_number_beyond_all_measure_replaces_no_picture() {
+    let server = start();
+    let upload = |name: &str| {
+        let sent = server.upload("/upload/image", name, b"x", &[("type", "output")]);
+        assert_eq!(sent.status, 200);
+    };
+    upload("r_18446744073709551615_.png");
+    let mut made = Vec::new();
+    for seed in 0..2 {
+        let mut prompt = graph(seed, 1);
+        prompt["9"]["inputs"]["filename_prefix"] = json!("r");
+        let entry = server.wait(&server.prompt(&prompt, "n"));
+        made.push(entry["outputs"]["9"]["images"][0]["filename"].clone());
+    }
+    assert_eq!(made, ["r_00001_.png", "r_00002_.png"]);
+}
+
+/// Settings that cannot be read are not replaced by those of one request.
+#[test]
+fn damaged_settings_are_left_alone() {
+    let server = start();
+    let path = server.data.path().join("user/default/comfy.settings.json");
+    let damaged = "{\"a\": 1, \"b\" 2}";
+    std::fs::write(&path, damaged).unwrap();
+    let refused = server.post("/settings/x", &json!(1));
+    assert_eq!(refused.status, 500);
+    let text = String::from_utf8_lossy(&refused.bytes).into_owned();
+    assert!(text.contains("comfy.settings.json"), "{text}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
+    assert_eq!(server.get("/settings").status, 500);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(server.post("/settings/x", &json!(1)).status, 200);
+    assert_eq!(server.json("/settings/x"), 1);
 }

@@ -4,6 +4,7 @@
 
 mod admission;
 mod alpha;
+mod cached;
 mod client;
 mod clients;
 mod clips;
@@ -12,7 +13,9 @@ mod dialects;
 mod downloads;
 #[path = "../../../nino-workflow/tests/it/examples.rs"]
 mod examples;
+mod ffmpeg;
 mod hostile;
+mod limits;
 #[path = "../../../nino-engine/src/tests/made.rs"]
 mod made;
 mod models;

@@ -56,6 +56,11 @@ fn what_is_no_graph_is_an_error_that_says_so() {
         bytes: 10,
         ..Limits::default()
     };
+    // Whatever it comes from.
+    let value: Value = serde_json::from_str(&many).unwrap();
+    assert_eq!(json_bytes(&value), many.len());
+    let error = Graph::from_value(value, &short).unwrap_err().to_string();
+    assert!(error.contains("the limit is 10"), "{error}");
     let error = Graph::from_json(&many, &short).unwrap_err();
     assert!(
         matches!(error, GraphError::Bytes { most: 10, .. }),

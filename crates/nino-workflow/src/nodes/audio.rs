@@ -21,7 +21,11 @@ pub(super) static NODES: &[NodeDef] = &[
         outputs: &[out(Socket::Audio)],
         is_output: false,
         run: |call| {
-            let audio = of_file(&call.file("audio")?).map_err(unreadable)?;
+            let options = ReadOptions {
+                stop: call.host.stop(),
+                ..ReadOptions::default()
+            };
+            let audio = load_audio(&call.file("audio")?, &options).map_err(unreadable)?;
             Ok(vec![Value::Audio(Arc::new(audio))])
         },
     },
@@ -55,16 +59,12 @@ fn unreadable(error: MediaError) -> NodeError {
     NodeError::Host(HostError::new(error))
 }
 
-fn of_file(path: &Path) -> Result<Audio, MediaError> {
-    load_audio(path, &ReadOptions::default())
-}
-
 /// The sound of a clip's file; `None` of one that has none.
-pub(super) fn of_clip(path: &Path) -> Result<Option<Arc<Audio>>, NodeError> {
+pub(super) fn of_clip(path: &Path, options: &ReadOptions) -> Result<Option<Arc<Audio>>, NodeError> {
     if !nino_engine::media::may_have_audio(path) {
         return Ok(None);
     }
-    match of_file(path) {
+    match load_audio(path, options) {
         Ok(audio) => Ok(Some(Arc::new(audio))),
         Err(MediaError::NoAudio { .. }) => Ok(None),
         Err(error) => Err(unreadable(error)),

@@ -10,9 +10,10 @@ use crate::types::Socket;
 use crate::value::{Clip, Value};
 use crate::{HostError, NodeError};
 use nino_engine::media::{MediaError, ReadOptions, open_video};
-use nino_engine::{Event, Image};
+use nino_engine::{EngineError, Event, Image};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const FPS: (f64, f64) = (0.01, 1000.0);
 /// Frames a second of a clip that does not say.
@@ -180,11 +181,18 @@ pub(super) fn codecs() -> Json {
 fn load(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let path = call.file("file")?;
     let unreadable = |e: MediaError| NodeError::Host(HostError::new(e));
-    let source = open_video(&path, &ReadOptions::default()).map_err(unreadable)?;
+    let options = ReadOptions {
+        stop: call.host.stop(),
+        ..ReadOptions::default()
+    };
+    let source = open_video(&path, &options).map_err(unreadable)?;
     let still = || NodeError::Input(format!("{} is no clip", path.display()));
     let mut source = source.ok_or_else(still)?;
     let mut images: Vec<Image> = Vec::new();
     while let Some(frame) = source.next_frame().map_err(unreadable)? {
+        if call.control.cancel.load(Ordering::Relaxed) {
+            return Err(EngineError::Cancelled.into());
+        }
         let sizes = [images.len() + 1, frame.width, frame.height, 3];
         call.room_for("a clip", &sizes)?;
         images.push(Image::from(&frame));
@@ -194,7 +202,7 @@ fn load(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
         images: Arc::new(images),
         opacity: None,
         fps,
-        audio: super::audio::of_clip(&path)?,
+        audio: super::audio::of_clip(&path, &options)?,
         crf: None,
     }))])
 }

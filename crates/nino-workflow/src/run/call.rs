@@ -382,7 +382,8 @@ impl Call<'_, '_> {
             opacity,
             prefix,
         };
-        self.told = Some(self.host.output(&output)?);
+        let told = self.host.output(&output)?;
+        self.told = Some(told).filter(|told| !told.is_null());
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use nino_engine::Picture;
 use nino_engine::media::{ClipFormat, Stop, create_video};
 use nino_workflow::{Executor, Folder, Limits, Made, Progress, Watch, check};
 use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
 
 fn empty(color: u32) -> Value {
     json!({ "class_type": "EmptyImage",
@@ -52,7 +53,48 @@ fn a_switch_runs_the_side_that_it_takes() {
         "picture 2 is known, and picture 1 is not needed"
     );
     let checked = check(&graph(nodes), &host, &Limits::default()).unwrap();
-    assert_eq!(executor.cached(&checked), ["5", "2", "3", "4"]);
+    assert_eq!(executor.cached(&checked, &host), ["5", "2", "3", "4"]);
+}
+
+/// The nodes that a plan runs.
+fn rehearsed(nodes: &Value, host: &mut Folders) -> Vec<String> {
+    let checked = check(&graph(nodes.clone()), host, &Limits::default()).unwrap();
+    let mut started = Vec::new();
+    let mut watch = Watch {
+        cancel: &AtomicBool::new(false),
+        on_event: &mut |event| {
+            if matches!(event.what, Progress::Started) {
+                started.push(event.node.to_owned());
+            }
+        },
+    };
+    executor().rehearse(&checked, host, &mut watch).unwrap();
+    started
+}
+
+/// Pictures that no network sees are not made for a plan: they may take minutes and gigabytes.
+#[test]
+fn plans_end_with_the_last_network() {
+    let blur = |from: &str| {
+        json!({ "class_type": "ImageBlur",
+                "inputs": { "image": [from, 0], "blur_radius": 1, "sigma": 1.0 } })
+    };
+    let preview =
+        |from: &str| json!({ "class_type": "PreviewImage", "inputs": { "images": [from, 0] } });
+    let mut host = Folders::default().with(Folder::Checkpoints, "a", &sd1());
+    let nodes = json!({ "1": empty(0), "2": blur("1"), "3": preview("2") });
+    assert!(rehearsed(&nodes, &mut host).is_empty());
+    let nodes = json!({
+        "1": empty(0),
+        "2": blur("1"),
+        "3": { "class_type": "CheckpointLoaderSimple", "inputs": { "ckpt_name": "a" } },
+        "4": { "class_type": "VAEEncode", "inputs": { "pixels": ["2", 0], "vae": ["3", 2] } },
+        "5": { "class_type": "VAEDecode", "inputs": { "samples": ["4", 0], "vae": ["3", 2] } },
+        "6": blur("5"),
+        "7": preview("6"),
+        "8": preview("2"),
+    });
+    assert_eq!(rehearsed(&nodes, &mut host), ["1", "2", "3", "4", "5"]);
 }
 
 #[test]
@@ -177,7 +219,7 @@ fn clips_are_cut_by_time() {
         });
         let mut host = Folders::default().with(Folder::InputVideos, "c", &path);
         let checked = check(&graph(nodes), &host, &Limits::default()).unwrap();
-        let cancel = std::sync::atomic::AtomicBool::new(false);
+        let cancel = AtomicBool::new(false);
         let mut watch = Watch {
             cancel: &cancel,
             on_event: &mut |_| {},

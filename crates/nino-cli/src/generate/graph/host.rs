@@ -9,6 +9,7 @@ use crate::generate::output::Outputs;
 use crate::generate::rescue::Rescued;
 use crate::interrupt;
 use crate::naming::{Words, numbered};
+use nino_engine::media::Stop;
 use nino_engine::{EngineError, Image, Mask, ModelKind, Picture};
 use nino_workflow::walk::{self, ClassInput};
 use nino_workflow::{Clip, Folder, Graph, Host, HostError, Latents, Made, Output, SampledLatent};
@@ -226,6 +227,10 @@ impl Host for CliHost<'_> {
         }
         self.sampled = None;
         Ok(json!({}))
+    }
+
+    fn stop(&self) -> Stop {
+        interrupt::stop()
     }
 
     fn sampled(&mut self, sampled: &SampledLatent<'_>) {

@@ -66,8 +66,8 @@ pub(crate) fn plan(
             on_event: &mut |_| {},
         };
         let mut executor = Executor::new(store.clone(), planned.settings.clone());
-        let ran = executor.run(&checked, &mut host, &mut watch);
-        ran.map(drop).map_err(|error| match *error.source {
+        let ran = executor.rehearse(&checked, &mut host, &mut watch);
+        ran.map_err(|error| match *error.source {
             NodeError::Engine(engine) => engine,
             other => {
                 let (node, class) = (error.node, error.class);

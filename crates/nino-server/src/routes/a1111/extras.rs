@@ -1,14 +1,16 @@
 //! Upscalers, and the call that enlarges a picture.
 
+use super::numbers::{count, float};
 use super::{blocking, decoded, kept, told, unprocessable};
 use crate::app::App;
 use crate::error::Refused;
-use crate::recipe::{self, RESIZERS, SAVES, upscaler_of};
-use crate::routes::json as parsed;
-use crate::routes::view::find_made;
-use axum::Json;
+use crate::recipe::{self, Inputs, RESIZERS, SAVES, upscaler_of};
+use crate::routes::bodies::Room;
+use crate::routes::view::read_made;
+use crate::routes::{json as parsed, unpacking};
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::{Extension, Json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
@@ -41,30 +43,33 @@ pub(super) async fn latent_upscale_modes() -> Json<Value> {
 
 pub(super) async fn single_image(
     State(app): State<Arc<App>>,
+    Extension(room): Extension<Room>,
     body: Bytes,
 ) -> Result<Json<Value>, Refused> {
-    enlarged(app, &body).await.map(Json).map_err(told)
+    enlarged(app, &room, body).await.map(Json).map_err(told)
 }
 
-async fn enlarged(app: Arc<App>, body: &Bytes) -> Result<Value, Refused> {
-    let body = parsed(body)?;
-    let own = Arc::clone(&app);
-    let graph = blocking(move || graph(&own, &body)).await?;
-    let files = recipe::run(&app, vec![graph]).await?;
+async fn enlarged(app: Arc<App>, room: &Room, bytes: Bytes) -> Result<Value, Refused> {
+    let body = parsed(&bytes)?;
+    drop(bytes);
+    let (graph, inputs) = unpacking(&app, move |app| graph(app, &body)).await?;
+    room.leave();
+    let files = recipe::run(&app, vec![graph], Arc::new(inputs)).await?;
     blocking(move || {
         let file = files
             .first()
             .ok_or_else(|| unprocessable("nothing was made"))?;
-        let image = BASE64.encode(find_made(&app, file)?);
+        let image = BASE64.encode(read_made(&app, file)?);
         Ok(json!({ "html_info": "", "image": image }))
     })
     .await
 }
 
 /// The graph that enlarges the picture of a request.
-fn graph(app: &App, body: &Value) -> Result<Value, Refused> {
+fn graph(app: &App, body: &Value) -> Result<(Value, Inputs), Refused> {
     let image = body["image"].as_str().unwrap_or_default();
-    let (name, picture) = kept(app, &decoded(image)?)?;
+    let mut inputs = Inputs::default();
+    let (name, picture) = kept(app, &mut inputs, &decoded(image)?)?;
     let (width, height) = size(body, picture.width, picture.height)?;
     let wanted = body["upscaler_1"].as_str().unwrap_or("None");
     let plain = RESIZERS.iter().find(|(name, _)| *name == wanted);
@@ -91,16 +96,16 @@ fn graph(app: &App, body: &Value) -> Result<Value, Refused> {
         });
         nodes["4"]["inputs"]["image"] = json!(["3", 0]);
     }
-    Ok(nodes)
+    Ok((nodes, inputs))
 }
 
 /// The size that is asked for: by a factor, or where `resize_mode` is 1 in pixels.
 fn size(body: &Value, width: usize, height: usize) -> Result<(u64, u64), Refused> {
-    let sides = if body["resize_mode"].as_u64() == Some(1) {
-        let side = |key: &str| body[key].as_u64().unwrap_or(512);
-        (side("upscaling_resize_w"), side("upscaling_resize_h"))
+    let sides = if count(body, "resize_mode")? == Some(1) {
+        let side = |key: &str| Ok::<_, Refused>(count(body, key)?.unwrap_or(512) as u64);
+        (side("upscaling_resize_w")?, side("upscaling_resize_h")?)
     } else {
-        let by = body["upscaling_resize"].as_f64().unwrap_or(2.0);
+        let by = float(body, "upscaling_resize")?.unwrap_or(2.0);
         let by = by.clamp(0.01, MOST);
         let side = |n: usize| (n as f64 * by).round().max(1.0) as u64;
         (side(width), side(height))

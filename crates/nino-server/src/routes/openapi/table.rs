@@ -309,6 +309,11 @@ pub(super) const ROUTES: &[Route] = &[
         "Subgraphs of custom nodes, of which there are none",
         &[],
     ),
+    (C, "get", "/global_subgraphs/{id}", "One of them", &[]),
+    (C, "get", "/internal/logs", "An empty text", &[]),
+    (C, "patch", "/internal/logs/subscribe", "Nothing", &[]),
+    (C, "get", "/api/assets", "Not supported", &[]),
+    (C, "get", "/api/tags", "Not supported", &[]),
     (
         C,
         "get",
