@@ -95,3 +95,28 @@ fn gpu_large_products_agree_as_on_amd() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+/// Every op at every tier that an adapter has, with the choices of an architecture.
+fn whole_suite(arch: Arch) {
+    for tier in [Tier::F32, Tier::F16, Tier::Subgroup, Tier::Coop] {
+        check(devices(arch, tier), |_| true);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: for a real card, with --run-ignored all"]
+fn gpu_whole_suite_agrees_as_on_gcn() {
+    whole_suite(Arch::Gcn);
+}
+
+#[test]
+#[ignore = "takes minutes: for a real card, with --run-ignored all"]
+fn gpu_whole_suite_agrees_as_on_rdna() {
+    whole_suite(Arch::Rdna);
+}
+
+#[test]
+#[ignore = "takes minutes: for a real card, with --run-ignored all"]
+fn gpu_whole_suite_agrees_as_on_rdna_with_matrices() {
+    whole_suite(Arch::RdnaMatrix);
+}
