@@ -55,7 +55,7 @@ pub struct Sampled {
     /// The last prediction of the finished latent; the same as `latent` when the levels end at 0,
     /// and for no levels at all.
     pub denoised: Latent,
-    /// How often the model was asked for a prediction, and used an earlier one again.
+    /// Of a model that reuses steps, how often it was asked for a prediction, and reused one.
     pub reuses: Reuses,
     pub load_time: Duration,
     pub sample_time: Duration,
@@ -376,7 +376,7 @@ impl Run<'_> {
         previews.into_iter().for_each(Previews::finish);
         let (latent, denoised) = self.finished(&last, sampled, &latent, mask.as_deref());
         let reuses = reuses.get();
-        if let Some(reuse) = model.step_reuse() {
+        if let Some(reuse) = model.step_reuse().filter(|_| self.step_cache.is_some()) {
             let Reuses {
                 predictions,
                 reused,
