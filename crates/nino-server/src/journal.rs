@@ -73,9 +73,11 @@ impl Journal {
         writes.pragma_update(None, "journal_mode", "WAL")?;
         writes.pragma_update(None, "synchronous", "NORMAL")?;
         writes.execute_batch(TABLES)?;
-        if vacuum != INCREMENTAL {
-            // A file with tables takes the setting when it is written anew.
-            writes.execute_batch("VACUUM")?;
+        // A file with tables takes the setting when it is written anew.
+        if vacuum != INCREMENTAL
+            && let Err(e) = writes.execute_batch("VACUUM")
+        {
+            tracing::warn!("{} keeps the room of removed jobs: {e}", path.display());
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reads = Connection::open_with_flags(path, flags)?;
@@ -306,4 +308,33 @@ fn member(row: &rusqlite::Row<'_>) -> Result<Option<String>> {
         .strip_prefix('{')
         .filter(|_| is_json(&entry) && is_json(&job));
     Ok(rest.map(|rest| format!("{}: {{\"prompt\": {job}, {rest}", Value::from(id))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of a server that did not give room back does so when jobs are forgotten.
+    #[test]
+    fn an_older_journal_shrinks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.sqlite");
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(TABLES).unwrap();
+        let text = "x".repeat(1 << 20);
+        for i in 0..8 {
+            let insert = "INSERT INTO jobs (id, status, job, ended) VALUES (?1, 'failed', ?2, ?1)";
+            db.execute(insert, params![i, text]).unwrap();
+        }
+        drop(db);
+        let size = || path.metadata().unwrap().len();
+        let journal = Journal::open(&path).unwrap();
+        assert!(size() > 8 << 20);
+        assert_eq!(journal.history(None, None).unwrap().len(), 8);
+        journal.forget_all().unwrap();
+        assert!(size() < 1 << 20, "{}", size());
+        drop(journal);
+        let journal = Journal::open(&path).unwrap();
+        assert!(journal.history(None, None).unwrap().is_empty());
+    }
 }

@@ -240,7 +240,12 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Patient<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let since = *self.since.get_or_insert_with(Instant::now);
+        let since = self.since.unwrap_or_else(Instant::now);
+        if self.since.is_none() {
+            // The request may have waited for room until now.
+            self.since = Some(since);
+            self.patience = Box::pin(sleep(self.silence));
+        }
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             let data = frame
                 .as_ref()

@@ -271,12 +271,18 @@ impl Queue {
         removed.len()
     }
 
-    /// Stops a job that waits or runs, also one that a device takes meanwhile. Says whether there
-    /// was one.
+    /// Stops a job that waits or runs, also one that a device takes meanwhile, and one that was
+    /// put back for the next start. Says whether there was one that waits or runs.
     pub(crate) fn cancel(&self, id: &str) -> bool {
         // Jobs go from waiting to running and never back, so it is looked for in that order.
-        let removed = self.remove(Some(&[id.to_owned()])) > 0;
-        removed || self.interrupt(Some(id))
+        let ids = [id.to_owned()];
+        let found = self.remove(Some(&ids)) > 0 || self.interrupt(Some(id));
+        if self.is_stopping()
+            && let Err(e) = self.journal.remove(&ids)
+        {
+            tracing::warn!("a cancelled job may come back: {e}");
+        }
+        found
     }
 
     /// Every device gives back its models, once it has nothing to do.

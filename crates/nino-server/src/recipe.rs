@@ -237,8 +237,9 @@ struct StopWhenDropped {
 impl Drop for StopWhenDropped {
     fn drop(&mut self) {
         // The journal is written away from the thread that answers requests. A device may take the
-        // job until then.
-        if self.app.queue.is_active(&self.id) {
+        // job until then. When the server stops, the next one would run it for nobody.
+        let queue = &self.app.queue;
+        if queue.is_active(&self.id) || queue.is_stopping() {
             let (app, id) = (Arc::clone(&self.app), self.id.clone());
             let inputs = Arc::clone(&self.inputs);
             tokio::task::spawn_blocking(move || {

@@ -49,7 +49,7 @@ fn pieces(
         }
         let read = tokio::task::spawn_blocking(move || {
             let (text, done) = app.queue.journal.entries(&rows[at..])?;
-            // Where none of these rows is there any more, nothing was opened or goes on.
+            // Rows that are gone are no members, and what goes before the next one stays.
             let (piece, next) = match &*text {
                 "" => (text, before),
                 members => (format!("{before}{members}"), ", "),

@@ -54,6 +54,29 @@ fn a_folder_has_one_server() {
     start_with(data, |_| {});
 }
 
+/// A picture that a client waited for is not made for nobody after the next start.
+#[test]
+fn jobs_of_clients_that_waited_do_not_come_back() {
+    let server = start();
+    let address = server.address;
+    let asked = std::thread::spawn(move || {
+        let body = json!({ "prompt": "x", "steps": 4000, "width": 64, "height": 64,
+                           "batch_size": 2 });
+        let request = ureq::post(format!("http://{address}/sdapi/v1/txt2img"));
+        let request = request.config().http_status_as_error(false).build();
+        let answer = request.send(body.to_string().as_bytes());
+        answer.map(|answer| answer.status().as_u16())
+    });
+    while server.json("/sdapi/v1/progress")["progress"] == 0.0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let data = server.end();
+    assert_eq!(asked.join().unwrap().unwrap(), 503);
+    let server = start_with(data, |_| {});
+    assert_eq!(server.json("/prompt")["exec_info"]["queue_remaining"], 0);
+    assert_eq!(server.json("/history"), json!({}));
+}
+
 /// Rows as an older server left them: `jobs` ended jobs of `size` bytes each.
 fn filled(data: &std::path::Path, jobs: usize, size: usize) {
     let db = rusqlite::Connection::open(data.join("user/nino.sqlite")).unwrap();
