@@ -307,7 +307,10 @@ fn member(row: &rusqlite::Row<'_>) -> Result<Option<String>> {
     let rest = entry
         .strip_prefix('{')
         .filter(|_| is_json(&entry) && is_json(&job));
-    Ok(rest.map(|rest| format!("{}: {{\"prompt\": {job}, {rest}", Value::from(id))))
+    Ok(rest.map(|rest| {
+        let comma = if rest.trim_start() == "}" { "" } else { "," };
+        format!("{}: {{\"prompt\": {job}{comma} {rest}", Value::from(id))
+    }))
 }
 
 #[cfg(test)]
