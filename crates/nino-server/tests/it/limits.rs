@@ -214,7 +214,7 @@ fn idle_sockets_leave_room_for_files() {
         stream.read_exact(&mut answer).unwrap();
         stream
     };
-    let sockets: Vec<TcpStream> = (0..185).map(socket).collect();
+    let sockets: Vec<TcpStream> = (0..240).map(socket).collect();
     let id = server.prompt(&graph(1, 1), "f");
     assert_eq!(server.wait(&id)["status"]["status_str"], "success");
     assert_eq!(server.post("/settings/a", &json!(1)).status, 200);
