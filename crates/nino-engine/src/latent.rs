@@ -257,8 +257,8 @@ impl Latent {
         &self.values[b * each..(b + 1) * each]
     }
 
-    /// The first frames of the latents, in turn, for each image of a batch. Without values there are
-    /// none.
+    /// The first frames of the latents, in turn, for each image of a batch. Without values there
+    /// are none.
     pub(crate) fn first_frames(&self, batch: usize) -> Vec<f32> {
         let n = self.height * self.width * self.channels;
         let own = |b| self.item(b % self.batch.max(1)).iter().take(n);

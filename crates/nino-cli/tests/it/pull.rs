@@ -134,6 +134,7 @@ fn answer(stream: &TcpStream, content: &Content) {
     let is_known = |repo: &str| repo == "/org/repo" || repo.starts_with("/Comfy-Org/");
     let Some(file) = path
         .split_once("/resolve/main/")
+        .or_else(|| path.split_once("/resolve/abc123/"))
         .filter(|(repo, _)| is_known(repo))
         .map(|(_, f)| f.replace("%20", " "))
         .filter(|f| content.files.contains_key(f))

@@ -35,8 +35,8 @@ pub(crate) fn checkpoint(path: &Path, seed: u32) -> Result<(), Box<dyn Error>> {
     write(path, &list, seed)
 }
 
-/// The shape of a tensor in SD 1.5 as it was published, where some linear layers are convolutions of
-/// one pixel. Programs other than nino insist on that.
+/// The shape of a tensor in SD 1.5 as it was published, where some linear layers are convolutions
+/// of one pixel. Programs other than nino insist on that.
 fn published(name: &str, mut shape: Vec<usize>) -> Vec<usize> {
     let layer = name.strip_suffix(".weight").unwrap_or_default();
     let of_attention = layer.contains("attn_1.") && shape.len() == 2;

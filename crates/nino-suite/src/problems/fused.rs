@@ -184,8 +184,8 @@ fn epilogue(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
-/// GEGLU and SwiGLU after a linear layer: halves that are whole panels of a kernel and such that are
-/// not, few and many values of k, weights of several types, a norm in front.
+/// GEGLU and SwiGLU after a linear layer: halves that are whole panels of a kernel and such that
+/// are not, few and many values of k, weights of several types, a norm in front.
 fn gate_into_linear(rng: &mut Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16, DType::BF16] {

@@ -1,6 +1,6 @@
 //! Pictures resized with Lanczos' window of three, with the numbers that Pillow gives: ComfyUI's
-//! `lanczos`. Weights are whole numbers of 22 bits, and values are rounded to bytes between rows and
-//! columns, so that their order shows in the last bits; it is that of Pillow 13.
+//! `lanczos`. Weights are whole numbers of 22 bits, and values are rounded to bytes between rows
+//! and columns, so that their order shows in the last bits; it is that of Pillow 13.
 
 use nino_engine::Picture;
 

@@ -336,8 +336,8 @@ impl Call<'_, '_> {
         })
     }
 
-    /// An error where what a node makes from numbers alone would be empty, as linked numbers may ask
-    /// for, or too large.
+    /// An error where what a node makes from numbers alone would be empty, as linked numbers may
+    /// ask for, or too large.
     pub(crate) fn room_for_new(
         &self,
         what: &'static str,
