@@ -73,17 +73,6 @@ impl Epilogue {
     pub(crate) unsafe fn apply(&self, level: Level, s: Sums) {
         let columns = self.columns(s.col);
         let act = |act: Option<Act>| Activation::of(act, self.out.dtype);
-        if let Some(gate) = self.gate {
-            let factors = self.columns(s.col + gate.half);
-            let target = Target {
-                residual: None,
-                out: self.out,
-                at: s.at,
-                ld: self.ld,
-            };
-            gated(level, &s, [columns, factors], act(Some(gate.act)), target);
-            return;
-        }
         let same = self.residual.is_none_or(|r| r.dtype == self.out.dtype);
         let whole = same && self.post.is_none();
         let target = if whole {
@@ -96,7 +85,12 @@ impl Epilogue {
         } else {
             Target::scratch(&s)
         };
-        finish(level, &s, columns, act(self.act), target);
+        if let Some(gate) = self.gate {
+            let factors = self.columns(s.col + gate.half);
+            gated(level, &s, [columns, factors], act(Some(gate.act)), target);
+        } else {
+            finish(level, &s, columns, act(self.act), target);
+        }
         if !whole {
             self.store(level, &s);
         }

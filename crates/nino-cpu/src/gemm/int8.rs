@@ -61,8 +61,7 @@ pub(super) unsafe fn tile(
     let buf = scratch.floats(PASS);
     let decoded = (w.layout == PackedLayout::Rows).then(|| Decoded::new(scratch));
     let sums = int8_has_offset(w.dtype).then(|| scratch.floats(tile.rows * LDA));
-    let each = l.epilogue.panels() * PANEL;
-    let ldc = if k <= PASS { each } else { tile.panels * each };
+    let ldc = l.sums_width(tile, k <= PASS);
     let c = scratch.floats(tile.rows * ldc);
     let mut coefficients = Coefficients::new();
     for k0 in (0..k).step_by(PASS) {

@@ -162,7 +162,8 @@ pub(crate) unsafe fn run(team: &Team<'_>, l: &Linear<'_>, rows: Range<usize>) {
     let slot = Slot::of(team.level, l.source.x.dtype);
     let int8 = l.b.int8(team.level, slot);
     let panels = l.epilogue.panels();
-    let work = (l.b).work(team.level, slot, l.source.pre.is_some(), panels);
+    let pre = l.source.pre.is_some();
+    let work = l.b.work(team.level, slot, pre, panels);
     let grid = Grid::new(rows.len(), n / panels, &work, team.threads());
     team.run(
         grid.tasks(),
@@ -193,8 +194,7 @@ unsafe fn slot_tile(level: Level, l: &Linear<'_>, tile: Tile, scratch: &mut Carv
     let pack = scratch.floats(w.pack_floats(slot));
     // With one pass over k, sums are finished panel by panel. With several, the whole tile's are
     // kept.
-    let each = l.epilogue.panels() * PANEL;
-    let ldc = if k <= pass { each } else { tile.panels * each };
+    let ldc = l.sums_width(tile, k <= pass);
     let c = scratch.floats(tile.rows * ldc);
     let segments: [usize; SEGMENTS] = std::array::from_fn(|i| i * tile.rows * LDA);
     let mut coefficients = Coefficients::new();
@@ -266,8 +266,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Gives the column of the first sum in scratch, where either the panels that make one of the
-    /// output are kept, or all of a tile's.
+    /// Gives the column of the first sum in scratch, as [`Linear::sums_width`] counts them.
     pub(super) fn column(&self, one_at_a_time: bool) -> usize {
         PANEL
             * if one_at_a_time {
@@ -287,6 +286,17 @@ impl Linear<'_> {
     /// Gives the number of B's panels in a tile.
     pub(super) fn parts(&self, tile: Tile) -> usize {
         tile.panels * self.epilogue.panels()
+    }
+
+    /// Gives the columns of sums in scratch: those of the panels that make one of the output, or
+    /// all of a tile's.
+    pub(super) fn sums_width(&self, tile: Tile, one_at_a_time: bool) -> usize {
+        PANEL
+            * if one_at_a_time {
+                self.epilogue.panels()
+            } else {
+                self.parts(tile)
+            }
     }
 
     /// Gives the panel of B with number `index` in a tile. Those that make one of the output follow

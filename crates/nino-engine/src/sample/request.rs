@@ -87,8 +87,8 @@ impl<'a> SampleRequest<'a> {
 
     /// Whether there are two sides and one prompt for each, both are for the whole picture and all
     /// the time, both can be brought to one length, and the network is the same for both and in all
-    /// steps. A
-    /// negative prompt that is not looked at must have no area, since areas count for both sides.
+    /// steps. A negative prompt that is not looked at must have no area, since areas count for both
+    /// sides.
     pub(super) fn is_plain(&self, model: &DiffusionModel) -> bool {
         let sides = [self.positive, self.negative(model)];
         let whole = |c: &Conditioning| c.region.is_everything();

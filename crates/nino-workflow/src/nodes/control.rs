@@ -284,13 +284,9 @@ fn styled(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 
 /// The picture of a node that steers prompts through a network, and what is painted over.
 fn hint(call: &Call<'_, '_>, net: &ControlNetFile) -> Result<Hint, NodeError> {
-    let given = |input: &'static str| match call.get(input) {
-        Some(_) => call.images(input),
-        None => Ok(Arc::default()),
-    };
-    let under = given("inpaint_image")?.first().cloned();
+    let under = call.images_if_linked("inpaint_image")?.first().cloned();
     let under = under.filter(|image| !image.values.is_empty());
-    let mut images = given("image")?;
+    let mut images = call.images_if_linked("image")?;
     if let (true, Some(under)) = (images.is_empty(), &under) {
         // Without a picture that steers there is gray in its place.
         images = Arc::new(vec![Image {

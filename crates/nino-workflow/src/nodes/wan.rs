@@ -11,7 +11,7 @@ use crate::run::Call;
 use crate::types::Socket;
 use crate::value::{Latents, Value};
 use nino_engine::{
-    ClipHints, ClipSize, Conditioning, Given, Image, ImageStates, Latent, LatentSize, VaeFile,
+    ClipHints, ClipSize, Conditioning, Given, ImageStates, Latent, LatentSize, VaeFile,
 };
 use std::sync::Arc;
 
@@ -217,14 +217,6 @@ fn size(call: &Call<'_, '_>) -> Result<ClipSize, NodeError> {
     Ok(size)
 }
 
-/// Pictures of an input that may not be linked.
-fn pictures(call: &Call<'_, '_>, input: &'static str) -> Result<Arc<Vec<Image>>, NodeError> {
-    match call.get(input) {
-        Some(_) => call.images(input),
-        None => Ok(Arc::default()),
-    }
-}
-
 /// CLIP's states of inputs that may not be linked, one after the other.
 fn states(
     call: &Call<'_, '_>,
@@ -283,7 +275,7 @@ fn nothing(call: &Call<'_, '_>, channels: usize, size: LatentSize) -> Result<Lat
 }
 
 fn image_to_video(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let (vae, start) = (call.vae("vae")?, pictures(call, "start_image")?);
+    let (vae, start) = (call.vae("vae")?, call.images_if_linked("start_image")?);
     let given = given(call, &vae)?;
     let mut hints = ClipHints {
         image: states(call, &["clip_vision_output"])?,
@@ -298,7 +290,10 @@ fn image_to_video(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 
 fn first_last(call: &mut Call<'_, '_>, views: [&'static str; 2]) -> Result<Vec<Value>, NodeError> {
     let vae = call.vae("vae")?;
-    let (start, end) = (pictures(call, "start_image")?, pictures(call, "end_image")?);
+    let (start, end) = (
+        call.images_if_linked("start_image")?,
+        call.images_if_linked("end_image")?,
+    );
     let given = given(call, &vae)?;
     let frames = given.first_and_last(&start, &end, &mut call.control)?;
     let hints = ClipHints {
@@ -313,11 +308,11 @@ fn first_last(call: &mut Call<'_, '_>, views: [&'static str; 2]) -> Result<Vec<V
 /// A clip to follow; `masked` is the node of Wan 2.2, which may look at a picture.
 fn controlled(call: &mut Call<'_, '_>, masked: bool) -> Result<Vec<Value>, NodeError> {
     let vae = call.vae("vae")?;
-    let clip = pictures(call, "control_video")?;
+    let clip = call.images_if_linked("control_video")?;
     let start = if masked {
         Arc::default()
     } else {
-        pictures(call, "start_image")?
+        call.images_if_linked("start_image")?
     };
     let given = given(call, &vae)?;
     let frames = given.controlled(&clip, &start, masked, &mut call.control)?;
@@ -327,7 +322,7 @@ fn controlled(call: &mut Call<'_, '_>, masked: bool) -> Result<Vec<Value>, NodeE
         ..ClipHints::default()
     };
     let latent = nothing(call, vae.kind.latent_channels(), given.size.latent(&vae))?;
-    let looked_at = pictures(call, "ref_image")?;
+    let looked_at = call.images_if_linked("ref_image")?;
     let reference = match looked_at.first() {
         Some(image) => {
             let size = given.size;
@@ -345,8 +340,8 @@ fn controlled(call: &mut Call<'_, '_>, masked: bool) -> Result<Vec<Value>, NodeE
 
 fn vace(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let vae = call.vae("vae")?;
-    let clip = pictures(call, "control_video")?;
-    let reference = pictures(call, "reference_image")?;
+    let clip = call.images_if_linked("control_video")?;
+    let reference = call.images_if_linked("reference_image")?;
     let masks = match call.get("control_masks") {
         Some(_) => call.masks("control_masks")?,
         None => Arc::default(),
@@ -386,7 +381,7 @@ fn trim(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 }
 
 fn fixed(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let (vae, start) = (call.vae("vae")?, pictures(call, "start_image")?);
+    let (vae, start) = (call.vae("vae")?, call.images_if_linked("start_image")?);
     let given = given(call, &vae)?;
     let batch = call.size("batch_size")?;
     if start.is_empty() {

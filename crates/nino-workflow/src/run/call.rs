@@ -144,6 +144,17 @@ impl Call<'_, '_> {
         })
     }
 
+    /// Pictures of an input that may not be linked.
+    pub(crate) fn images_if_linked(
+        &self,
+        input: &'static str,
+    ) -> Result<Arc<Vec<Image>>, NodeError> {
+        match self.get(input) {
+            Some(_) => self.images(input),
+            None => Ok(Arc::default()),
+        }
+    }
+
     /// Pictures, and how opaque they are; `None` where all of them is.
     #[allow(clippy::type_complexity)]
     pub(crate) fn clear_images(

@@ -2,7 +2,7 @@
 
 use super::{
     BATCH, HEIGHT, LENGTH, NEGATIVE, OUTPUTS, POSITIVE, SEEN, START, VAE, WIDTH, given, nothing,
-    pictures, shown, size, states, with,
+    shown, size, states, with,
 };
 use crate::NodeError;
 use crate::node::table::{combo, float, link, named, optional};
@@ -96,7 +96,7 @@ fn path(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
 }
 
 fn image_to_video(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
-    let (vae, start) = (call.vae("vae")?, pictures(call, "start_image")?);
+    let (vae, start) = (call.vae("vae")?, call.images_if_linked("start_image")?);
     let given = given(call, &vae)?;
     let mut hints = ClipHints {
         image: states(call, &["clip_vision_output"])?,

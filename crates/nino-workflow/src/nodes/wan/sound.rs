@@ -1,6 +1,6 @@
 //! What Wan's sound-to-video model is given.
 
-use super::{BATCH, HEIGHT, NEGATIVE, OUTPUTS, POSITIVE, VAE, WIDTH, given, nothing, pictures};
+use super::{BATCH, HEIGHT, NEGATIVE, OUTPUTS, POSITIVE, VAE, WIDTH, given, nothing};
 use crate::NodeError;
 use crate::node::table::{MAX_SIDE, int, link, optional};
 use crate::node::{InputDef, NodeDef};
@@ -62,7 +62,7 @@ pub(in crate::nodes) static NODES: &[NodeDef] = &[
 /// A video from its first frame on.
 fn begin(call: &mut Call<'_, '_>) -> Result<Vec<Value>, NodeError> {
     let vae = call.vae("vae")?;
-    let before = pictures(call, "ref_motion")?;
+    let before = call.images_if_linked("ref_motion")?;
     let given = given(call, &vae)?;
     let size = given.size.latent(&vae);
     let latent = nothing(call, vae.kind.latent_channels(), size)?;
@@ -116,8 +116,8 @@ fn sounded(
         None => None,
     };
     let (reference, followed) = (
-        pictures(call, "ref_image")?,
-        pictures(call, "control_video")?,
+        call.images_if_linked("ref_image")?,
+        call.images_if_linked("control_video")?,
     );
     let sounding = Sounding {
         audio: heard.as_deref(),
